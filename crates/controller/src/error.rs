@@ -13,13 +13,13 @@ use crate::key::{RequestKey, text};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// The controller is already running. A controller can have only one run at a time.
+    /// The controller is already running.
     #[error("controller {controller:?} is already running")]
     AlreadyRunning {
         /// The controller's name.
         controller: String,
     },
-    /// A source cannot sync, or did not sync within the timeout.
+    /// A source cannot sync or did not sync before the timeout.
     #[error("controller {controller:?}: its source {source_name:?} did not sync{}: {problem}", within(.after))]
     NotSynced {
         /// The controller's name.
@@ -28,10 +28,10 @@ pub enum ControllerError {
         source_name: String,
         /// Why the source has not synced.
         problem: String,
-        /// The timeout that has passed. `None` if the source cannot sync.
+        /// The timeout that has passed. `None` if the source failed before the timeout.
         after: Option<Duration>,
     },
-    /// A source has ended, so the controller would miss further changes.
+    /// A source has ended, so the controller would miss later changes.
     #[error("controller {controller:?}: its source {source_name:?} has ended")]
     SourceEnded {
         /// The controller's name.
@@ -50,20 +50,20 @@ pub enum ControllerError {
         /// The panic message.
         panic: String,
     },
-    /// A call of an earlier run still blocks its thread and cannot be dropped. A new run must not overlap with this
-    /// call.
+    /// A reconciliation of an earlier run still blocks its thread and cannot be dropped. The new run does not start,
+    /// because it must not overlap with a reconciliation of an earlier run.
     #[error(
         "controller {controller:?}: a call of an earlier run still blocks its thread {after:?} after the run ended: {blocked}"
     )]
     Blocked {
         /// The controller's name.
         controller: String,
-        /// The calls that block their threads, with their keys.
+        /// The reconciliations that block their threads, with their keys.
         blocked: String,
-        /// How long the new run, or the manager, waited for these calls.
+        /// How long the new run or the manager waited for the blocked reconciliations.
         after: Duration,
     },
-    /// The controller did not stop within the timeout, and dropped the remaining reconciliations.
+    /// The controller did not stop within the timeout. The remaining reconciliations were dropped.
     #[error("controller {controller:?}: still running {after:?} after the stop: {unfinished}")]
     StopTimedOut {
         /// The controller's name.
@@ -75,17 +75,17 @@ pub enum ControllerError {
     },
 }
 
-/// The keys that a run did not finish, as text. The controller's next run reconciles these keys.
+/// The keys that a run did not finish, as text. The next run of the controller reconciles these keys.
 ///
-/// An `ObjectKey` is shown as `namespace/name`. For other key types, see [`RequestKey`](crate::RequestKey).
+/// `ObjectKey`s are formatted as `namespace/name`. For other key types, see [`RequestKey`](crate::RequestKey).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedKeys {
     /// Keys whose reconciliation was running.
     pub in_flight: Vec<String>,
-    /// Keys that waited for a worker.
+    /// Keys that were waiting for a worker.
     pub queued: Vec<String>,
-    /// Keys that waited for a retry, or for a delay that the reconciler requested.
+    /// Keys that were waiting for a retry or a requested requeue.
     pub delayed: Vec<String>,
 }
 
@@ -124,19 +124,20 @@ pub enum ManagerError {
         /// The error of the service or the election.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// Two controllers have the same name. Their logs, metrics and health checks would be indistinguishable.
+    /// Two controllers have the same name. If the names were equal, logs, metrics and health checks could not
+    /// distinguish the controllers.
     #[error("two controllers are named {name:?}; rename one of them with `Builder::name`")]
     DuplicateName {
         /// The duplicate name.
         name: String,
     },
-    /// Some parts of the manager did not stop within the timeout, and were dropped.
+    /// Some components of the manager did not stop within the timeout and were dropped.
     #[error("the stop timed out after {after:?}; these parts were dropped: {}", .left.join(", "))]
     StopTimedOut {
-        /// The dropped parts: controllers with their unfinished keys, services, informers, or the leader election if
-        /// the manager did not release the lease.
+        /// The components that were dropped: controllers with their unfinished keys, services and informers. The leader
+        /// election is also listed if the manager did not release the lease.
         left: Vec<String>,
-        /// The shutdown timeout of the whole manager.
+        /// The manager's shutdown timeout.
         after: Duration,
     },
 }

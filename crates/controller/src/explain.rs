@@ -12,11 +12,11 @@ use crate::history::{KeyHistory, LastCall};
 use crate::key::{RequestKey, Text, parse, text};
 use crate::requests::Queue;
 
-/// The reason why a key is queued, delayed, in flight or idle. The `Display` implementation writes a human-readable
-/// explanation.
+/// The reason why a key is queued, delayed, in flight or idle. The `Display` implementation writes an explanation for
+/// people.
 ///
-/// `K` is the type of the key: see [`RequestKey`]. `K` is `String` if the explanation comes from a
-/// [`ControllerStatus`](crate::ControllerStatus).
+/// `K` is the key type: see [`RequestKey`]. Explanations from a [`ControllerStatus`](crate::ControllerStatus) have keys
+/// of type `String`.
 ///
 /// # Examples
 ///
@@ -33,29 +33,30 @@ use crate::requests::Queue;
 pub struct Explanation<K = ObjectKey> {
     /// The key that is explained.
     pub key: K,
-    /// The current position of the key.
+    /// Whether the key is in flight, queued, delayed or idle.
     pub state: WorkState,
-    /// The reasons why the key was recently added to the queue, and the last call for the key. `None` if nothing is known about the key.
+    /// The recent causes that added the key to the queue, and the last reconciliation of the key. `None` if the
+    /// controller has no history for the key.
     pub history: Option<KeyHistory>,
 }
 
-/// The position of a key in the queue of a controller.
+/// The state of a key in a controller's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkState {
-    /// A worker processes the key. If `queued_again` is set, the key is queued again when the call ends.
+    /// A worker processes the key. If `queued_again` is set, the key is queued again when the reconciliation ends.
     InFlight {
-        /// Whether the key was added again during the call.
+        /// Whether the key was added again during the reconciliation.
         queued_again: bool,
     },
-    /// The key waits for a worker.
+    /// The key is waiting for a worker.
     Queued,
-    /// The key waits for its retry, because one or more calls failed.
+    /// The key is waiting for a retry, because its last reconciliation failed.
     RetryIn(Duration),
-    /// The key waits for the requeue delay that the reconciler requested.
+    /// The key is waiting for the requeue delay that the reconciler requested.
     RequeueIn(Duration),
-    /// The key is not in the queue. The next change adds the key.
+    /// The key is not in the queue. The next change adds the key to the queue.
     Idle,
-    /// The controller is not running, for example because this replica does not lead.
+    /// The controller is not running, for example because this replica is not the leader.
     NotRunning,
 }
 
@@ -77,16 +78,17 @@ impl WorkState {
 }
 
 impl<K: RequestKey> Controller<K> {
-    /// Explains why a key is queued, delayed or in flight. The result contains the state of the key, the newest causes
-    /// for adding the key, and the last call for the key.
+    /// Explains why a key is queued, delayed or in flight. The result contains the state of the key, its newest causes
+    /// and its last reconciliation.
     ///
-    /// The controller remembers the causes of at least the 5,000 most recently active keys. The duration of this call
+    /// The controller remembers the causes of at least the 5,000 most recently active keys. The duration of this method
     /// does not depend on the length of the queue.
     pub fn explain(&self, key: &K) -> Explanation<K> {
         Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }
     }
 
-    /// Returns the key with this text. A key that cannot be parsed is found only if it has a history or is in the queue.
+    /// Returns the key whose text form is `key`. For key types that cannot be parsed, this method finds only keys that
+    /// have a history or are in the queue.
     pub(crate) fn key_of(&self, key: &str) -> Option<K> {
         if let Some(key) = parse(key) {
             return Some(key);
@@ -101,7 +103,7 @@ impl<K: RequestKey> Controller<K> {
         })
     }
 
-    /// Returns the position of a key in the queue.
+    /// Returns the state of a key in the queue.
     pub fn state_of(&self, key: &K) -> WorkState {
         match self.with_queue(|queue| queue.key_state(key)) {
             None => WorkState::NotRunning,
@@ -109,19 +111,19 @@ impl<K: RequestKey> Controller<K> {
         }
     }
 
-    /// Returns up to `limit` keys whose last call failed. Keys with more failures are listed first.
+    /// Returns up to `limit` keys whose last reconciliation failed. Keys with the most consecutive failures come first.
     pub fn most_failing(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         let failures = |call: &LastCall| Some(call.failures).filter(|failures| *failures > 0);
         self.histories().top(limit, |history| failures(history.last_call.as_ref()?))
     }
 
-    /// Returns up to `limit` keys whose last calls took the longest.
+    /// Returns up to `limit` keys whose last reconciliations took the longest.
     pub fn slowest(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.last_call.as_ref()?.took))
     }
 
-    /// Returns up to `limit` keys. The keys that were added most often come first. A key that is added again and again
-    /// may be part of a loop.
+    /// Returns up to `limit` keys. The keys that were added most often come first. A key that is added very often may
+    /// be part of a loop.
     pub fn most_active(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.total))
     }

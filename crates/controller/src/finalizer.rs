@@ -1,4 +1,4 @@
-//! Finalizers, which allow cleanup before an object is deleted.
+//! Finalizers, which let a controller clean up before an object is deleted.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,19 +8,18 @@ use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 
 use crate::reconciler::{Action, ReconcileError};
 
-/// Adds a finalizer to an object, like controller-runtime's `controllerutil.AddFinalizer`, and sends the change to the
-/// server as a patch.
+/// Adds a finalizer to an object with a patch request, like controller-runtime's `controllerutil.AddFinalizer`.
 ///
-/// The patch contains only the finalizers and the object's resourceVersion, so the patch never overwrites other
-/// writers' changes. `object` may come from a cache, and its Rust type may lack some fields.
+/// The patch contains only the finalizers and the object's resourceVersion, so it never overwrites the changes of other
+/// writers. `object` may come from a cache, and its Rust type does not need to contain all fields.
 ///
 /// Returns the stored object. Returns `None` without sending a request if the object already has the finalizer or is
-/// being deleted. Servers reject new finalizers on an object that is being deleted.
+/// being deleted. API servers reject new finalizers on an object that is being deleted.
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read. After a conflict, reconcile the object again. All
-/// other request errors are returned unchanged.
+/// Returns a conflict error if the object has changed since it was read. After a conflict, reconcile the object again.
+/// Other request errors are returned unchanged.
 ///
 /// # Cancel safety
 ///
@@ -64,15 +63,15 @@ pub async fn add_finalizer<T: Object>(
     set_finalizers(api, object, &finalizers, options).await.map(Some)
 }
 
-/// Removes a finalizer from an object, with the same kind of patch as [`add_finalizer`]. If the object is being deleted
-/// and has no other finalizer, the server removes the object.
+/// Removes a finalizer from an object with the same kind of patch as [`add_finalizer`]. If the object is being deleted
+/// and this was its last finalizer, the server removes the object.
 ///
-/// Returns the stored object, or `None` if the finalizer or the object no longer exists.
+/// Returns the updated object. Returns `None` if the object does not exist or does not have the finalizer.
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read. After a conflict, reconcile the object again. All
-/// other request errors are returned unchanged.
+/// Returns a conflict error if the object has changed since it was read. After a conflict, reconcile the object again.
+/// Other request errors are returned unchanged.
 ///
 /// # Cancel safety
 ///
@@ -118,14 +117,14 @@ async fn set_finalizers<T: Object>(
 pub enum Cleanup {
     /// The cleanup is complete. The object may be deleted.
     Done,
-    /// The cleanup is incomplete. The controller calls the cleanup again after this delay, or earlier if the object
-    /// changes.
+    /// The cleanup is incomplete. The controller calls the cleanup again after this delay, or earlier if the object has
+    /// changed.
     NotYet(Duration),
 }
 
 /// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) stores the finalizer on the object, and then calls `apply`. For an object that is
+/// For a live object, [`reconcile`](Self::reconcile) adds the finalizer and then calls `apply`. For an object that is
 /// being deleted, `reconcile` calls `cleanup`, and removes the finalizer when the cleanup is complete.
 ///
 /// # Examples
@@ -169,32 +168,33 @@ pub struct Finalizer<A> {
 }
 
 impl<A> Finalizer<A> {
-    /// Creates a finalizer with name `name`, such as `example.com/dns`. Servers reject names without a slash.
+    /// Creates a finalizer with name `name`, such as `example.com/dns`. API servers reject finalizer names without a
+    /// slash.
     pub fn new(api: A, name: impl Into<String>) -> Self {
         Self { api, name: name.into(), options: WriteOptions::default() }
     }
 
-    /// Sets the options for adding and removing the finalizer, such as the field manager.
+    /// Sets the options of the requests that add and remove the finalizer, such as the field manager.
     #[must_use]
     pub fn options(self, options: WriteOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// If the object is not being deleted, adds the finalizer and calls `apply`. If the object is being deleted and has
-    /// the finalizer, calls `cleanup`. Otherwise, does nothing.
+    /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
+    /// deleted and has the finalizer. Otherwise, does nothing.
     ///
-    /// `apply` receives the stored object with the finalizer. `cleanup` may be called again after a completed cleanup,
-    /// if removing the finalizer failed.
+    /// `apply` receives the object with the stored finalizer. If removing the finalizer fails, `cleanup` is called
+    /// again although it has completed.
     ///
     /// # Errors
     ///
-    /// Returns the errors of `apply`, `cleanup` and the writes. A conflict means that `object` was outdated. After a
-    /// conflict, the controller retries the key, and the metrics do not count an error.
+    /// Returns errors from `apply`, from `cleanup` and from the requests. A conflict error means that `object` was
+    /// outdated. After a conflict, the controller retries the key, and the metrics count no error.
     ///
     /// # Cancel safety
     ///
-    /// The finalizer is stored before `apply` is called, and stays until `cleanup` has completed. Other effects of a
-    /// dropped future depend on `apply` and `cleanup`.
+    /// The finalizer is stored before `apply` is called, and is not removed before `cleanup` has completed. Further
+    /// effects of dropping the future depend on `apply` and `cleanup`.
     pub async fn reconcile<T, Apply, Clean>(
         &self,
         object: Arc<T>,

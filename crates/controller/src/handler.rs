@@ -1,10 +1,10 @@
-//! Handlers that decide which keys to reconcile after an event.
+//! Handlers, which map an event to the keys to reconcile.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
 /// Maps an event to the keys to reconcile, like controller-runtime's `EventHandler`. `K` is the key type: see
-/// [`RequestKey`](crate::RequestKey). A function `Fn(&ResourceEvent<T>, &mut dyn FnMut(K))` is also a handler.
+/// [`RequestKey`](crate::RequestKey). Functions of type `Fn(&ResourceEvent<T>, &mut dyn FnMut(K))` are also handlers.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
 pub trait Handler<T, K = ObjectKey>: Send + Sync + 'static {
-    /// Calls `enqueue` with each key to reconcile. The source delivers its next event only after this method returns,
+    /// Calls `enqueue` with each key to reconcile. The source waits for this method before it delivers its next event,
     /// so this method should be fast.
     fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(K));
 }
@@ -52,12 +52,12 @@ impl<T: Object> Handler<T> for EnqueueObject {
     }
 }
 
-/// A handler that reconciles the object's owners of a given kind, like controller-runtime's `EnqueueRequestForOwner`.
+/// A handler that reconciles the owners of an object, like controller-runtime's `EnqueueRequestForOwner`. Only owners
+/// of one kind are reconciled.
 ///
-/// The handler compares the group, kind and name of owner references. The API version is not compared, so an owner
-/// reference may use any version. The uid is not compared either, because a re-created owner must also handle the
-/// dependents of the previous owner. For an update, the handler returns the owners from both the old and the new state
-/// of the object.
+/// The handler matches owner references by group, kind and name. An owner reference matches with any API version. The
+/// uid is ignored, because a re-created owner must also handle the dependents of the deleted owner. For an update, the
+/// handler returns the owners from both the old and the new state of the object.
 ///
 /// # Examples
 ///
@@ -88,14 +88,14 @@ pub struct EnqueueOwner {
     pub kind: String,
     /// The scope of the owners. Namespaced owners are in the namespace of the dependent.
     pub scope: Scope,
-    /// Whether the handler considers only owner references with `controller: true`, called controller references. The
+    /// Whether the handler ignores owner references that are not controller references (`controller: true`). The
     /// default is true.
     pub controllers_only: bool,
 }
 
 impl EnqueueOwner {
-    /// Creates a handler for owners of the kind `owner`. The handler reconciles the owner in the object's controller
-    /// reference.
+    /// Creates a handler for owners of kind `owner`. By default, the handler reconciles only the owner in the object's
+    /// controller reference.
     pub fn new(owner: &ApiResource) -> Self {
         let ApiResource { group_version, kind, scope, .. } = owner.clone();
         Self { group: group_version.group, kind, scope, controllers_only: true }
@@ -124,8 +124,8 @@ impl<T: Object> Handler<T> for EnqueueOwner {
     }
 }
 
-/// A handler that reconciles the keys that a function returns, like controller-runtime's `EnqueueRequestsFromMapFunc`.
-/// For an update, the function is called for the old state and for the new state. The keys can have any type: see
+/// A handler that reconciles the keys returned by a function, like controller-runtime's `EnqueueRequestsFromMapFunc`.
+/// For an update, the function is called with the old object and with the new object. Keys can have any type: see
 /// [`RequestKey`](crate::RequestKey).
 ///
 /// # Examples
@@ -153,7 +153,7 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 pub struct EnqueueMapped<F>(F);
 
 impl<F> EnqueueMapped<F> {
-    /// Creates a handler that reconciles the keys that `map` returns for an object.
+    /// Creates a handler that calls `map` with the object of an event and reconciles the returned keys.
     pub fn new<T, I>(map: F) -> Self
     where
         F: Fn(&T) -> I + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! The recent history of keys, to explain why a key is queued, delayed or in flight.
+//! The recent history of keys, which explains why a key is queued, delayed or in flight.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -11,25 +11,25 @@ use pintle_meta::ObjectKey;
 
 use crate::key::RequestKey;
 
-/// The number of causes that the history keeps for a key.
+/// The number of causes that are stored for each key.
 const CAUSES: usize = 8;
-/// The minimum number of keys whose history is kept, if there are that many keys. The keys with the newest causes are
-/// kept. At most twice this number of keys are kept.
+/// The minimum number of keys whose history is stored, if a controller has this many keys. The most recently active
+/// keys are stored. The maximum is twice this number.
 const KEYS: usize = 5_000;
-/// The maximum length of a stored error text, in bytes. Without this limit, thousands of keys that fail with long texts
-/// would use much memory.
+/// The maximum length of a stored error text, in bytes. Without a limit, thousands of failing keys with long error
+/// texts would use too much memory.
 const ERROR: usize = 512;
 
-/// An event or a call that caused the controller to add a key to the queue.
+/// An event or a reconciliation that caused the controller to add a key to the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyCause {
-    /// The time at which the key was added, or at which a call failed.
+    /// The time at which the key was added, or at which its reconciliation failed.
     pub at: SystemTime,
     /// The reason why the key was added.
     pub reason: CauseReason,
 }
 
-/// The reason why a key was added to the queue: see [`KeyCause`].
+/// The reason why a key was added to the queue, as part of a [`KeyCause`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CauseReason {
@@ -39,54 +39,54 @@ pub enum CauseReason {
         source: Arc<str>,
         /// The kind of change that the event reports.
         change: EventChange,
-        /// The object of the event. The object can be a dependent of the reconciled object.
+        /// The object of the event. The event's object can be a dependent of the reconciled object.
         object: ObjectKey,
         /// The resourceVersion of the object.
         resource_version: String,
         /// The field manager that made the change: see [`ResourceEvent::writer`](pintle_informer::ResourceEvent::writer).
         writer: Option<Arc<Writer>>,
     },
-    /// The program added the key through a [`Trigger`](crate::Trigger) or through its own source.
+    /// The program added the key, either through a [`Trigger`](crate::Trigger) or through a custom source.
     Program,
-    /// The period of an [`Every`](crate::Every) has ended.
+    /// The interval of an [`Every`](crate::Every) has elapsed.
     Timer,
-    /// The last call requested a requeue.
+    /// The last reconciliation requested a requeue.
     Requeue {
-        /// The delay that the call requested.
+        /// The requested delay.
         after: Duration,
     },
     /// The last call failed.
     Retry {
-        /// The text of the error, the panic or the timeout, shortened to 512 bytes.
+        /// The text of the error, panic or timeout, truncated to 512 bytes.
         error: String,
     },
-    /// An earlier run of the controller did not finish the key.
+    /// An earlier run of the controller left the key unfinished.
     Unfinished,
 }
 
 /// The kind of change that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventChange {
-    /// The object was in the first list.
+    /// The object was part of the initial list.
     Listed,
     /// The object was created.
     Added,
     /// The object was changed.
     Updated,
-    /// The object was not changed, because the event is from a resync.
+    /// The event comes from a resync, and the object has not changed.
     Resynced,
     /// The object was deleted.
     Deleted,
 }
 
-/// The last call for a key.
+/// The last reconciliation of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastCall {
-    /// The time at which the call began.
+    /// The time at which the reconciliation began.
     pub at: SystemTime,
     /// The duration of the call.
     pub took: Duration,
-    /// The error of the call, shortened to 512 bytes. `None` if the call succeeded.
+    /// The error of the reconciliation, truncated to 512 bytes. `None` if the call succeeded.
     pub error: Option<String>,
     /// The number of consecutive failures.
     pub failures: u32,
@@ -97,17 +97,16 @@ pub struct LastCall {
 pub struct KeyHistory {
     /// The newest causes, oldest first.
     pub causes: VecDeque<KeyCause>,
-    /// The total number of causes so far, including causes that `causes` no longer contains.
+    /// The total number of causes, including those that `causes` no longer contains.
     pub total: u64,
-    /// The last finished call for the key.
+    /// The last finished reconciliation of the key.
     pub last_call: Option<LastCall>,
 }
 
-/// The histories of the keys of a controller. Clones are handles to the same histories.
+/// The histories of a controller's keys. Clones share the same histories.
 pub(crate) struct Histories<K>(Arc<Mutex<State<K>>>);
 
-/// The histories in two generations. When the newer generation is full, it becomes the older generation, and the previous older generation
-/// is dropped.
+/// The histories in two generations. When the newer generation is full, it replaces the older generation.
 struct State<K> {
     newer: HashMap<K, KeyHistory>,
     older: HashMap<K, KeyHistory>,
@@ -137,8 +136,7 @@ impl<K: RequestKey> Histories<K> {
                 history.causes.pop_front();
             }
             if history.causes.is_empty() {
-                // Most keys of a first list have only one cause, but a deque reserves space for four when it first
-                // grows.
+                // Most keys of an initial list have only one cause, but a `VecDeque` first allocates space for four.
                 history.causes.reserve_exact(1);
             }
             history.causes.push_back(cause);
@@ -165,7 +163,7 @@ impl<K: RequestKey> Histories<K> {
         };
         state.newer.insert(key.clone(), history);
         drop(state);
-        // Free the histories after the lock is released, because freeing thousands of them takes time.
+        // Release the lock before freeing the histories, because freeing thousands of histories takes time.
         drop(replaced);
     }
 
@@ -174,7 +172,7 @@ impl<K: RequestKey> Histories<K> {
         state.newer.get(key).or_else(|| state.older.get(key)).cloned()
     }
 
-    /// Returns `true` if the newest cause of the key is a change by another field manager than `own`.
+    /// Returns `true` if a field manager other than `own` made the key's newest change.
     pub(crate) fn newest_writer_differs(&self, key: &K, own: &str) -> bool {
         let state = self.lock();
         let newest = state.newer.get(key).or_else(|| state.older.get(key)).and_then(|history| history.causes.back());
@@ -190,14 +188,13 @@ impl<K: RequestKey> Histories<K> {
         state.newer.keys().chain(state.older.keys()).cloned().collect()
     }
 
-    /// Returns up to `limit` keys in the order of their rank, greatest first. Keys for which `rank` returns `None` are
-    /// left out.
+    /// Returns up to `limit` keys, sorted by descending rank. Skips keys for which `rank` returns `None`.
     pub(crate) fn top<R: Ord>(&self, limit: usize, rank: impl Fn(&KeyHistory) -> Option<R>) -> Vec<(K, KeyHistory)> {
         let state = self.lock();
         let all = state.newer.iter().chain(&state.older);
         let mut ranked: Vec<_> = all.filter_map(|(key, history)| Some((rank(history)?, key, history))).collect();
         let order = |one: &(R, &K, _), other: &(R, &K, _)| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1));
-        // Sort and clone only the keys of the result, because workers wait for the lock.
+        // Workers wait for this lock, so sort and clone only the keys of the result.
         if (1..ranked.len()).contains(&limit) {
             ranked.select_nth_unstable_by(limit - 1, order);
         }
@@ -207,7 +204,7 @@ impl<K: RequestKey> Histories<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // If the `Eq`, `Hash`, `Ord` or `Clone` implementation of a key panics, each map is still consistent.
+        // A panic in the key's `Eq`, `Hash`, `Ord` or `Clone` implementation leaves the maps in a consistent state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -218,7 +215,7 @@ impl<K> fmt::Debug for Histories<K> {
     }
 }
 
-/// Shortens a text to 512 bytes.
+/// Truncates a text to 512 bytes.
 fn shorten(text: &mut String) {
     if text.len() > ERROR {
         text.truncate(text.floor_char_boundary(ERROR - '…'.len_utf8()));

@@ -5,27 +5,27 @@ use std::mem::take;
 
 use crate::key::RequestKey;
 
-/// The maximum number of kept keys for each limited [`Origin`]. Without a limit, the memory of a standby would grow
-/// with every deleted object and every key that the program adds.
+/// The maximum number of kept keys for each limited [`Origin`]. Without a limit, a standby's memory would grow with
+/// every deleted object and every key that the program adds.
 pub(crate) const MAX_KEPT: usize = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
-    /// A source's event, usually a deletion.
+    /// An event of a source, usually a deletion.
     Event,
-    /// The program, for example through a [`Trigger`](crate::Trigger).
+    /// A key that the program added, for example through a [`Trigger`](crate::Trigger).
     Program,
-    /// An earlier run that did not finish the key. Unfinished keys need no limit, because they were in that run's
-    /// queue.
+    /// A key that an earlier run did not finish. Unfinished keys need no limit, because their number is bounded by the
+    /// earlier run's queue.
     Unfinished,
 }
 
-/// Keys that the next run cannot find by listing objects: keys of deleted objects, keys that the program added, and
-/// unfinished keys. Each key is stored once, with its highest priority.
+/// Keys that the next run cannot find with a list: keys of deleted objects, keys that the program added, and unfinished
+/// keys. Each key is stored once, with its highest priority.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept<K> {
     keys: HashMap<K, Entry>,
-    /// For each limited origin, the keys by sequence number, oldest first.
+    /// The keys of each limited origin, ordered by sequence number.
     limited: [BTreeMap<u64, K>; 2],
     next: u64,
 }
@@ -44,9 +44,9 @@ impl<K> Default for Kept<K> {
 }
 
 impl<K: RequestKey> Kept<K> {
-    /// Keeps a key until the next run takes the key, or until `most` newer keys of the same limited origin are kept. If
-    /// the key is already kept with a greater origin, only its priority can change. Returns `true` if an older key was
-    /// dropped.
+    /// Keeps a key until the next run takes it. The key is dropped earlier if more than `most` keys of the same limited
+    /// origin are kept and it is the oldest. If the key is already kept with a greater origin, only its priority is
+    /// updated. Returns `true` if the oldest key was dropped.
     pub(crate) fn insert(&mut self, key: K, priority: i32, origin: Origin, most: usize) -> bool {
         let number = self.next;
         self.next += 1;

@@ -8,20 +8,21 @@ use pintle_meta::ObjectKey;
 
 use crate::panic::catch;
 
-/// A key that a controller can reconcile, like the `request` type of controller-runtime's `TypedReconciler`. Every type
-/// that implements the supertraits implements this trait.
+/// A key that a controller can reconcile, like the request type of controller-runtime's `TypedReconciler`. This trait
+/// is implemented for every type that implements the supertraits.
 ///
-/// The default key type is [`ObjectKey`], which identifies one object. Use another key type if several objects map to
-/// one unit of work, or if an object's name does not identify the work. Examples are a tenant's name, a pair of cluster
-/// and object, and an enum of work items. [`Controller::named`](crate::Controller::named) creates a controller with
-/// another key type. The handlers of such a controller usually return keys through
-/// [`EnqueueMapped`](crate::EnqueueMapped).
+/// The default key type is [`ObjectKey`], which identifies one object. Use another key type if several objects are
+/// reconciled together, or if the object's name does not identify the work. For example, a key can be the name of a
+/// tenant, a pair of cluster and object, or an enum of work items. To create a controller with another key type, use
+/// [`Controller::named`](crate::Controller::named). In a controller with another key type, handlers usually map objects
+/// to keys with [`EnqueueMapped`](crate::EnqueueMapped).
 ///
-/// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, a `String` unchanged, and all other key
-/// types with `Debug`. Different keys should therefore have different `Debug` outputs. Keys should contain no secrets.
+/// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, and a `String` unchanged. Other key types
+/// are shown with their `Debug` implementation. The `Debug` output should therefore be different for different keys.
+/// Keys should contain no secrets.
 ///
-/// The controller compares, hashes and clones keys while it holds locks, so these operations should be fast and must
-/// not panic.
+/// The controller compares, hashes and clones keys while it holds a lock. These operations should be fast and must not
+/// panic.
 ///
 /// # Examples
 ///
@@ -83,7 +84,8 @@ pub(crate) fn object_key<K: RequestKey>(key: &K) -> Option<&ObjectKey> {
     (key as &dyn Any).downcast_ref()
 }
 
-/// Returns a human-readable form of the key. If the key's `Debug` implementation panics, the text reports the panic.
+/// Returns the text form of the key for logs, errors and debug pages. If the key's `Debug` implementation panics, the
+/// returned text says so.
 pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     if let Some(key) = object_key(key) {
         return key.to_string();
@@ -94,7 +96,8 @@ pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     catch(|| format!("{key:?}")).unwrap_or_else(|panic| format!("(a key whose Debug panicked: {panic})"))
 }
 
-/// Parses an [`ObjectKey`] or a `String`. Returns `None` for other key types and for invalid object keys.
+/// Parses the text form of an [`ObjectKey`] or a `String`. Returns `None` for other key types and for texts that are
+/// not valid object keys.
 pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     let key: Box<dyn Any> = if TypeId::of::<K>() == TypeId::of::<ObjectKey>() {
         Box::new(text.parse::<ObjectKey>().ok()?)
@@ -104,7 +107,7 @@ pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     key.downcast().ok().map(|key| *key)
 }
 
-/// Formats a key without panicking, so that a log subscriber may format the key while it holds a lock.
+/// Catches panics while formatting a key, because a log subscriber may hold a lock while it formats the key.
 pub(crate) struct Text<'a, K>(pub(crate) &'a K);
 
 impl<K: RequestKey> fmt::Display for Text<'_, K> {

@@ -1,5 +1,5 @@
-//! Controllers: sources, handlers and predicates feed a queue, workers call the reconciler, and a manager starts and stops
-//! everything.
+//! Controllers. Sources, handlers and predicates feed a queue, workers call the reconciler, and a manager starts and
+//! stops all components.
 //!
 //! ```
 //! use std::time::Duration;
@@ -55,42 +55,43 @@
 //!
 //! This crate uses controller-runtime's names.
 //!
-//! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an
-//!   [`Action`] or a [`ReconcileError`]. [`ControllerConfig`] sets concurrency, timeouts and backoff.
-//! - A key is usually an object's [`ObjectKey`](pintle_meta::ObjectKey). If several objects map to one unit of work,
-//!   use another key type: see [`RequestKey`]. If there is only one unit of work, use [`Controller::singleton`].
-//! - A [`Source`] adds keys to the queue. A [`Kind`] adds keys for an informer's objects, a [`Trigger`] adds keys from
-//!   the program, and an [`Every`] adds keys periodically. A [`Predicate`](predicate::Predicate) selects events, and a
+//! - A [`Controller`] calls a [`Reconciler`] with a [`ReconcileRequest`] for each key. The reconciler returns an
+//!   [`Action`] or a [`ReconcileError`]. [`ControllerConfig`] sets the concurrency, timeouts and backoff.
+//! - A key is usually the [`ObjectKey`](pintle_meta::ObjectKey) of an object. To reconcile several objects together,
+//!   use another key type: see [`RequestKey`]. For a controller without objects, use [`Controller::singleton`].
+//! - A [`Source`] adds keys to the queue. A [`Kind`] adds keys for the objects of an informer. A [`Trigger`] adds keys
+//!   from the program. An [`Every`] adds keys periodically. A [`Predicate`](predicate::Predicate) selects events, and a
 //!   [`Handler`] maps events to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
-//! - A [`Manager`] runs controllers under leader election, together with their informers and services.
-//!   [`ManagerStatus`] provides the results of health probes.
-//! - [`Controller::explain`] explains why a key is queued, delayed or in flight, and names each change's field manager.
+//! - A [`Manager`] runs controllers together with their informers and services, and supports leader election.
+//!   [`ManagerStatus`] provides health checks for probes.
+//! - [`Controller::explain`] explains why a key is queued, delayed or in flight, and which field manager caused each
+//!   change.
 //! - [`ControllerConfig::metrics`] sets the metrics provider. The metrics have the same names as in controller-runtime
 //!   and client-go.
 //!
 //! # Guarantees
 //!
-//! - Reconciliations of one key never overlap. If a key changes during its reconciliation, the key is reconciled again
-//!   afterwards.
-//! - No key is reconciled before the caches of all sources have synced.
-//! - Changed objects are processed before objects from an initial list. Otherwise, keys are processed in first-in,
+//! - Reconciliations of the same key never overlap. If a key changes during its reconciliation, the key is reconciled
+//!   again afterwards.
+//! - Reconciling starts after the caches of all sources have synced.
+//! - Changed objects are processed before the objects of an initial list. Otherwise, keys are processed in first-in,
 //!   first-out order, and no key starves.
-//! - The controller reconciles a deleted object's key, even if the object was deleted while the watch was disconnected.
-//!   If no replica led at that time, a standby or an earlier run of the same controller must have received the object.
-//! - A panic, an error or a timeout fails only the current attempt for one key. Each key has its own backoff, which
-//!   grows with each failure. A success resets the backoff.
-//! - A change to the reconciled object or a dependent does not end the backoff if a failed call may have caused the
-//!   change. A reconciler that writes an object and then fails therefore still backs off. The first ten changes that
-//!   the failed calls may have caused each shorten the remaining delay to 30 s, because another writer may have fixed
-//!   the problem.
-//! - Logs, metrics and the readiness check report reconciliations that block their thread. If a blocked reconciliation
-//!   does not end when the manager stops, the manager exits the process.
-//! - A run that cannot continue, for example after a panic, returns an error with the reason. A run never hangs without
-//!   a log message or an error.
-//! - A key that a run did not finish is reconciled in the next run of the same controller, even if its object no longer exists.
-//! - Dropping the future of [`Controller::run`] stops its reconciliations and sources. After a requested stop, running
-//!   reconciliations can finish. A manager has one timeout for all its parts.
+//! - The controller also reconciles a deleted object's key if the object was deleted while the watch was disconnected.
+//!   If no replica was the leader at the time of the deletion, this requires that a standby or an earlier run of the
+//!   same controller had received the object.
+//! - An error, a panic or a timeout affects only the current reconciliation of one key. Each key has its own backoff,
+//!   which increases with each failure. A success resets the backoff.
+//! - A change to the reconciled object or a dependent does not end the backoff if a failed reconciliation may have
+//!   caused the change. A reconciler that writes an object and then fails therefore still backs off. Another writer may
+//!   have fixed the problem, so each of the first ten such changes shortens the remaining delay to 30 s.
+//! - Logs, metrics and the readiness check report reconciliations that block their thread. If a reconciliation still
+//!   blocks its thread after a stop, the manager exits the process.
+//! - A run that cannot continue, for example after a panic, returns an error that describes the reason. A run never
+//!   hangs silently: it logs a message or returns an error.
+//! - A key that a run did not finish is reconciled in the controller's next run, even if the object no longer exists.
+//! - Dropping the future of [`Controller::run`] stops its reconciliations and its sources. When a stop is requested,
+//!   running reconciliations are finished. A manager has one timeout for all its components.
 
 mod attempts;
 mod blocking;

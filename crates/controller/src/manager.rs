@@ -1,4 +1,5 @@
-//! The manager, which starts and stops a replica's informers, services, controllers and leader election in order.
+//! The manager, which starts and stops a replica's informers, services, controllers and leader election in the right
+//! order.
 
 mod any;
 mod election;
@@ -39,30 +40,30 @@ use crate::error::ManagerError;
 use crate::key::RequestKey;
 use crate::stop::Stop;
 
-/// Runs controllers together with their caches, services, and leader election.
+/// Runs controllers together with their caches, services and leader election.
 ///
-/// The manager starts the informers and services first, then the controllers' caches, and then the election. The caches
-/// of a standby are therefore filled before the standby becomes the leader. The controllers start when this replica
-/// becomes the leader. The manager stops its parts in the reverse order. While the controllers finish their work, the
-/// election still renews the lease. The manager then releases the lease, and stops the services and informers last.
-/// [One timeout](ManagerConfig::graceful_shutdown_timeout) covers all steps of the stop.
+/// The manager starts its informers and services, then fills the controllers' caches, and then starts the election. A
+/// standby's caches are therefore already filled when the standby becomes the leader. The controllers start when this
+/// replica becomes the leader. The manager stops its components in reverse order. The election keeps renewing the lease
+/// while the controllers finish their work. The manager then releases the lease. The services and informers stop last.
+/// [One timeout](ManagerConfig::graceful_shutdown_timeout) limits the duration of the entire stop.
 ///
-/// - **Lost leadership.** A replica that loses its leadership term drops the running reconciliations and contends for
-///   the lease again. A call that blocks its thread cannot be dropped. Until a blocked call has ended, the replica is
-///   not ready and does not contend for the lease. If the blocked call takes longer than the [shutdown
-///   timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails.
-/// - **Blocking calls at a stop.** The manager renews the lease until calls that block their threads have ended. If a
-///   blocked call does not end within the timeout, the manager does not release the lease. Other replicas then wait
-///   until the lease expires.
-/// - **Failure.** If a controller or a service fails or panics, the manager stops in the order described above.
-/// - **Standby.** A standby reads its caches' events, and remembers the keys of the newest 100,000 deleted objects for
-///   each controller. When the standby becomes the leader, it reconciles the keys of the remembered deleted objects and
-///   of all existing objects. Deletions are therefore not missed, even while no replica leads.
-/// - **Blocked threads.** On a multi-threaded runtime, each election has its own thread, so reconcilers that block the
-///   runtime do not prevent renewals. If all runtime threads are blocked, no task can request a stop. To stop the
-///   manager in this case, cancel the token of [`run`](Self::run) on a thread outside of the runtime, for example on a
-///   thread that handles signals. The [exit of the process](ManagerConfig::exit_if_blocked) does not depend on the
-///   runtime.
+/// - **Lost leadership.** A replica that loses its leadership drops the running reconciliations and tries to acquire
+///   the lease again. A reconciliation that blocks its thread cannot be dropped. Until a blocked reconciliation has
+///   ended, the replica is not ready and does not try to acquire the lease. If a reconciliation blocks for longer than
+///   the [shutdown timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails.
+/// - **Blocked threads during a stop.** The manager renews the lease until all reconciliations have ended, including
+///   those that block their threads. If a blocked reconciliation does not end within the timeout, the manager does not
+///   release the lease. Other replicas can then acquire the lease only after it expires.
+/// - **Failures.** If a controller or a service fails or panics, the manager stops all components in the usual order.
+/// - **Standby.** A standby keeps its caches up to date. For each controller, it remembers the keys of the newest
+///   100,000 deleted objects. When the standby becomes the leader, it reconciles the remembered keys and the keys of
+///   all existing objects. No deletion is missed, even if it happens while no replica is the leader.
+/// - **Blocked runtimes.** On a multi-threaded runtime, each election has its own thread, so reconciliations that block
+///   the runtime's threads do not prevent lease renewals. If all threads of the runtime are blocked, a task cannot
+///   request a stop. If the runtime is blocked, stop the manager from a thread outside of the runtime, such as a signal
+///   handling thread, by cancelling the token of [`run`](Self::run). The [process exit](ManagerConfig::exit_if_blocked)
+///   works even if the runtime is blocked.
 ///
 /// # Examples
 ///
@@ -128,19 +129,19 @@ pub struct Manager {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManagerConfig {
-    /// The timeout for stopping all parts of the manager. The default is 25 s, which is less than Kubernetes' default
-    /// grace period of 30 s.
+    /// The timeout for stopping all components of the manager. The default is 25 s, which is shorter than Kubernetes'
+    /// default grace period of 30 s.
     ///
-    /// Controllers may use 80 % of the timeout to finish running reconciliations. A controller's own
-    /// [timeout](crate::ControllerConfig::graceful_shutdown_timeout) has no effect in a manager. The lease must be
-    /// released before 90 % of the time has passed. Services and informers must end in the remaining 10 %. The manager
-    /// drops a part that does not end in time, and returns an error that names the part. With a timeout of zero, the
-    /// manager drops all parts immediately.
+    /// The controllers may use the first 80 % of the timeout to finish running reconciliations. The manager ignores the
+    /// controllers' own [timeouts](crate::ControllerConfig::graceful_shutdown_timeout). The lease must be released
+    /// within 90 % of the timeout. The last 10 % are reserved for services and informers. The manager drops components
+    /// that have not stopped in time, and returns an error that names them. With a timeout of zero, the manager drops
+    /// all components immediately.
     pub graceful_shutdown_timeout: Duration,
     /// Whether to exit the process with code 1 if reconciliations still block their threads after the shutdown timeout.
-    /// The default is `true`. The manager waits for another tenth of the timeout (at most 2 s), prints a line to
-    /// stderr, and exits. Only an exit of the process can end reconciliations that block their threads. Returning from
-    /// `main` does not end them, because dropping a runtime waits for its threads.
+    /// The default is `true`. After the timeout, the manager waits for another tenth of the timeout (at most 2 s). It
+    /// then prints a line to stderr and exits. Exiting is the only way to end reconciliations that block their threads.
+    /// Returning from `main` does not end blocked reconciliations, because dropping a runtime waits for its threads.
     pub exit_if_blocked: bool,
 }
 
@@ -150,13 +151,13 @@ impl Default for ManagerConfig {
     }
 }
 
-/// Percentages of the shutdown timeout. The controllers must have ended by `DRAINED`, and the lease must be released by
-/// `RELEASED`.
+/// Percentages of the shutdown timeout. The controllers must stop before `DRAINED`, and the lease must be released
+/// before `RELEASED`.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
 
 impl Manager {
-    /// Creates a manager without any parts.
+    /// Creates a manager without any components.
     pub fn new() -> Self {
         Self::default()
     }
@@ -167,21 +168,21 @@ impl Manager {
         self
     }
 
-    /// Adds a controller. With leader election, only the leader runs the controller. Otherwise, every replica runs the
-    /// controller. The controllers of a manager can have different key types.
+    /// Adds a controller. With leader election, only the leader runs the controller. Without leader election, every
+    /// replica runs the controller. A manager's controllers can have different key types.
     pub fn controller<K: RequestKey>(self, controller: Controller<K>) -> Self {
         self.status.add_controller(Arc::new(controller));
         self
     }
 
-    /// Adds the informers of `factory`, which start first and stop last. Informers outside of the factory start with
-    /// the controllers that need them, and end when their last handle is dropped.
+    /// Adds the informers of `factory`. They are started first and stopped last. An informer that does not belong to
+    /// the factory starts with the first controller that needs it, and stops when its last handle is dropped.
     pub fn informers(mut self, factory: InformerFactory) -> Self {
         self.informers.push(factory);
         self
     }
 
-    /// Runs a service on every replica while the manager runs, for example a web server for probes that uses the
+    /// Runs a service on every replica while the manager runs. For example, a web server for probes can use the
     /// manager's [status](Self::status). The service should end when its token is cancelled. If the service returns an
     /// error or panics, the manager stops. If the service returns `Ok`, the manager continues.
     pub fn service<F, Fut>(mut self, name: impl Into<String>, run: F) -> Self
@@ -201,17 +202,17 @@ impl Manager {
         self
     }
 
-    /// Runs a controller whose keys are divided among all replicas. `controller` returns the controller for one shard.
-    /// Each replica runs the controllers of the shards that it leads. If a replica stops or dies, the other replicas
-    /// take over its shards. Each controller must have a unique name, and must process only its shard's keys: see
-    /// [`Builder::only`](crate::Builder::only) and [`Shard::has_key`].
+    /// Runs a controller whose keys are divided among all replicas. Each part is called a shard. `controller` returns
+    /// the controller for one shard. Each replica runs the controllers of the shards for which it is the leader. If a
+    /// replica stops or dies, the other replicas take over its shards. Each controller must have a unique name and must
+    /// process only the keys of its shard: see [`Builder::only`](crate::Builder::only) and [`Shard::has_key`].
     ///
     /// The manager's [leader election](Self::leader_election) has no effect on sharded controllers. Each replica fills
-    /// the caches of all shards' controllers, so the controllers should share their informers.
+    /// the caches of the controllers of all shards, so the controllers should share their informers.
     ///
-    /// The rules for lost leadership and blocked threads at [`Manager`] also apply to each shard. If a call for a lost
-    /// shard still blocks its thread, the replica leaves this shard to other replicas, and continues with its other
-    /// shards.
+    /// Each shard follows the rules for lost leadership and blocked threads that [`Manager`] describes. If a
+    /// reconciliation of a lost shard still blocks its thread, the replica leaves the shard to other replicas and
+    /// continues with its other shards.
     ///
     /// # Examples
     ///
@@ -246,20 +247,20 @@ impl Manager {
         self
     }
 
-    /// Returns the status of the manager's parts, for example for health checks, or to check whether this replica
-    /// leads. The status includes parts that are added after this call, so a service can use the status.
+    /// Returns the status of the manager's components. Use the status for health checks, or to check whether this
+    /// replica is the leader. The status also covers components that are added later, so it can be passed to a service.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
 
-    /// Runs the manager until the `stop` token is cancelled or a part fails.
+    /// Runs the manager until the `stop` token is cancelled or a component fails.
     ///
     /// # Errors
     ///
-    /// - Two controllers have the same name. In this case, the manager starts no part.
-    /// - A controller, a service or another part failed. The error is the first failure. The manager logs further
-    ///   failures.
-    /// - Some parts did not end within the shutdown timeout. The error names the parts that did not end.
+    /// - Two controllers have the same name. No component is started if two controllers have the same name.
+    /// - A controller, a service or another component failed. If several components fail, the first failure is
+    ///   returned. The manager logs further failures.
+    /// - Some components did not stop within the shutdown timeout. The error names the components that did not stop.
     ///
     /// # Panics
     ///
@@ -267,16 +268,16 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops all parts of the manager in no particular order, and does not release the lease. The
-    /// controllers have ended when the drop returns, and the election ends soon after. The runtime drops the tasks of
-    /// reconciliations and services soon after the future. If another thread is polling a task at that time, the task
+    /// Dropping the future stops all components in no particular order and does not release the lease. The controllers
+    /// stop before the drop returns. The election stops soon afterwards. The runtime drops the tasks of running
+    /// reconciliations and services soon after the drop. If another thread is polling a task at that time, the task
     /// runs until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         self.run_and_cancel(&stop.child_token()).await
     }
 
-    /// Runs the manager like [`run`](Self::run), and cancels the `stop` token when a part fails and the manager begins
-    /// to stop. Other parts of the program can use the `stop` token to stop together with the manager.
+    /// Runs the manager like [`run`](Self::run). If a component fails, the manager cancels the `stop` token. Use the
+    /// token to stop other tasks of the program together with the manager.
     ///
     /// # Errors
     ///
@@ -288,7 +289,8 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`run`](Self::run), and does not cancel the `stop` token.
+    /// Dropping the future has the same effect as dropping the future of [`run`](Self::run). It does not cancel the
+    /// `stop` token.
     ///
     /// # Examples
     ///
@@ -344,14 +346,14 @@ impl Manager {
                         break;
                     }
                     () = &mut over => {
-                        // Keep the lease, because calls of this term may still be running.
+                        // Keep the lease, because reconciliations of this term may still be running.
                         ending.add_leftovers(team.running());
                         ending.add_leftovers(shard_team.running());
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;
                     }
-                    // After a failure, stop all other parts in order. If a service returns `Ok`, all other parts
-                    // continue.
+                    // If a service fails, stop all other components in order. If a service returns `Ok`, keep the other
+                    // components running.
                     Some(ended) = services.next() => if let Err(error) = ended {
                         ending.fail(error);
                         stop.request();

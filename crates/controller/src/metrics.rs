@@ -1,4 +1,4 @@
-//! A controller's metrics, with controller-runtime's names.
+//! The metrics of a controller, named as in controller-runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,8 +61,8 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// A controller's metric instruments, or `None` without a metrics provider. All runs of the controller share the
-/// instruments.
+/// The metric instruments of a controller. `None` if there is no metrics provider. The instruments are shared by all
+/// runs of the controller.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<Arc<Instruments>>);
 
@@ -138,7 +138,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a worker as active until the guard is dropped.
+    /// Counts a worker as active until the returned guard is dropped.
     pub(crate) fn active(&self) -> Active<'_> {
         let active = Active(self.0.as_ref().map(|of| &*of.active_workers));
         active.change(1);

@@ -1,9 +1,9 @@
-//! Warnings for programs without a tracing subscriber, and the forwarding of subscribers to other threads.
+//! Support for programs without a tracing subscriber, and for passing subscribers to other threads.
 
 pub(crate) use pintle_informer::__private::NoSubscriberWarning;
 use tracing::dispatcher::{get_default, has_been_set, with_default};
 
-/// Wraps `run` so that it logs to the current thread's subscriber, if there is one, on any thread.
+/// Wraps `run` so that it logs to the subscriber of the current thread, even if `run` is called on another thread.
 pub(crate) fn with_current_subscriber<R>(run: impl FnOnce() -> R) -> impl FnOnce() -> R {
     let logs = has_been_set().then(|| get_default(Clone::clone));
     move || match logs {

@@ -185,13 +185,14 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // A worker that stopped without a panic has noticed the end of the leadership term before this task did.
+            // If a worker stops without a panic, the leadership term has ended and this task has not noticed the end
+            // yet.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
 
-/// The started workers and the concurrency limit. The metrics show the limit until this value is dropped.
+/// The started workers, and the concurrency limit. Dropping the `Workers` resets the limit in the metrics to 0.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,
@@ -203,7 +204,7 @@ impl<'a> Workers<'a> {
         Self { exist: Vec::new(), limit: 0, metrics }
     }
 
-    /// Sets the concurrency limit. Returns the indexes of the workers to start.
+    /// Sets the concurrency limit. Returns the indexes of the workers that must be started.
     fn missing(&mut self, limit: usize) -> Vec<usize> {
         self.metrics.limit(std::mem::replace(&mut self.limit, limit), limit);
         self.exist.resize(self.exist.len().max(limit), false);
@@ -223,7 +224,7 @@ impl Drop for Workers<'_> {
 
 impl<K: RequestKey> Drop for Run<'_, K> {
     fn drop(&mut self) {
-        // Shut down the queue, because sources may still have handles to the queue.
+        // Sources may still have handles to the queue, so shut it down explicitly.
         let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // `Abandon` never waits.
         self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
         let queue = self.inner.requests.close();
@@ -235,7 +236,7 @@ impl<K: RequestKey> Drop for Running<'_, K> {
     fn drop(&mut self) {
         if let Err(panic) = catch(|| drop(self.queue.take())) {
             tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");
-            // Ignore the result: the cell is empty, because a run drops only one queue.
+            // `set` cannot fail, because each run drops only one queue.
             _ = self.panic.set(panic);
         }
         self.inner.is_running.store(false, Ordering::Release);

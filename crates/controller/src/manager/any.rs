@@ -1,4 +1,4 @@
-//! Controllers with any key type, behind one trait.
+//! A trait for controllers with any key type.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,8 +18,8 @@ use crate::stop::Stop;
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A [`Controller`] whose keys are converted to strings. Each method works like the controller's method of the same
-/// name.
+/// A [`Controller`] with its keys converted to strings. Each method calls the method of the same name on the
+/// controller.
 pub(super) trait AnyController: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
     fn warm_up(&self);
@@ -133,9 +133,9 @@ fn with_states<K: RequestKey>(controller: &Controller<K>, keys: Vec<(K, KeyHisto
     explained.collect()
 }
 
-/// The status of one controller of a manager, for probes and debug pages. Each method returns the current state.
+/// The status of one controller of a manager, for probes and debug pages. Each call returns the current state.
 ///
-/// The keys are strings, because a manager's controllers can have different key types. An `ObjectKey` is shown as
+/// Keys are strings, because the controllers of a manager can have different key types. `ObjectKey`s are formatted as
 /// `namespace/name`. For other key types, see [`RequestKey`].
 ///
 /// # Examples
@@ -166,17 +166,18 @@ impl ControllerStatus {
         self.0.name()
     }
 
-    /// Returns the names of all sources, each with the reason if the source is not synced. See [`Controller::sources`].
+    /// Returns the names of all sources. If a source has not synced, the second value of its pair is the reason. See
+    /// [`Controller::sources`].
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         self.0.sources()
     }
 
-    /// Returns the sources that are not synced or not up to date, with the reasons. See [`Controller::unsynced`].
+    /// Returns the sources that have not synced or are outdated, with the reasons. See [`Controller::unsynced`].
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.0.unsynced()
     }
 
-    /// Returns the number of keys in each state, or `None` if the controller is not running.
+    /// Returns the number of keys in each state. Returns `None` if the controller is not running.
     pub fn queue_counts(&self) -> Option<Counts> {
         self.0.queue_counts()
     }
@@ -186,33 +187,33 @@ impl ControllerStatus {
         self.0.max_concurrent_reconciles()
     }
 
-    /// Returns the keys whose calls [block their thread](crate::ControllerConfig::blocked_after), and for how long each
-    /// call has blocked.
+    /// Returns the keys whose reconciliations [block their thread](crate::ControllerConfig::blocked_after), with the
+    /// duration of each block.
     pub fn blocked_calls(&self) -> Vec<(String, Duration)> {
         self.0.blocked_calls()
     }
 
     /// Explains why a key is queued, delayed or in flight. See [`Controller::explain`].
     ///
-    /// Returns `None` if `key` does not name a known key. If the key type is `ObjectKey`, all valid keys are known,
-    /// even if no object has the key. Keys of other types are known only if they are in the queue or have a history.
-    /// The search for a key of another type takes time proportional to the queue's length.
+    /// Returns `None` if `key` is unknown. For controllers with the key type `ObjectKey`, every valid key is known,
+    /// even if the object does not exist. For other key types, a key is known only if it is in the queue or has a
+    /// history. For these key types, the duration of the search is proportional to the length of the queue.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }
 
-    /// Returns up to `limit` keys whose last call failed. Keys with the most consecutive failures come first.
+    /// Returns up to `limit` keys whose last reconciliation failed. Keys with the most consecutive failures come first.
     pub fn most_failing(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.most_failing(limit)
     }
 
-    /// Returns the keys with the slowest last calls, at most `limit`.
+    /// Returns up to `limit` keys whose last reconciliations took the longest.
     pub fn slowest(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.slowest(limit)
     }
 
-    /// Returns the keys that were added most often, at most `limit`. A key that is added very often may be part of a
-    /// loop, in which the reconciler's own writes cause further reconciliations.
+    /// Returns up to `limit` keys that were added most often. A key that is added very often may be part of a loop, in
+    /// which the reconciler's own writes trigger further reconciliations.
     pub fn most_active(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.most_active(limit)
     }

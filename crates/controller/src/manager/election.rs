@@ -1,4 +1,4 @@
-//! Runs the controllers on the leader, or without leader election, on every replica.
+//! Runs the controllers on the leader. Without leader election, every replica runs the controllers.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -17,11 +17,11 @@ use crate::error::ManagerError;
 use crate::no_subscriber::with_current_subscriber;
 use crate::panic::caught;
 
-/// The election's name in the manager's errors.
+/// The name of the leader election in the manager's errors.
 pub(super) const NAME: &str = "the leader election";
 
-/// Returns a function for [`LeaderElectionConfig::events`] that records an Event about the lock when a replica becomes
-/// the leader or stops leading.
+/// Returns a function for [`LeaderElectionConfig::events`] that records an Event when a replica becomes the leader or
+/// stops leading. The Event refers to the lock.
 ///
 /// # Examples
 ///
@@ -71,14 +71,15 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
-/// A leadership term that has begun. The manager runs the controllers until the receiver of `ended` is dropped. If the
-/// controllers end earlier, the manager sends a message to `ended`.
+/// A new leadership term. The controllers run until the receiver of `ended` is dropped. If the controllers end first,
+/// the manager sends a message to `ended`.
 struct Term {
     leadership: Leadership,
     ended: oneshot::Sender<()>,
 }
 
-/// Runs the controllers while this replica leads, or without leader election, until a stop is requested.
+/// Runs the controllers until a stop is requested. With leader election, the controllers run only while this replica
+/// leads.
 pub(super) async fn run_election(
     team: &Arc<Team>,
     election: Option<Box<dyn Election>>,
@@ -102,7 +103,7 @@ pub(super) async fn run_election(
                 () = ended.closed() => return,
                 () = team.work(Some(&leadership)) => {}
             }
-            // Ignore the error, because the term may already have ended.
+            // An error means that the term has already ended.
             _ = ended.send(());
         };
         tokio::select! {
@@ -113,7 +114,7 @@ pub(super) async fn run_election(
     }
 }
 
-/// Contends for the lease until a stop is requested, and sends each leadership term to `terms`.
+/// Tries to acquire the lease until a stop is requested, and sends each leadership term to `terms`.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,
@@ -121,7 +122,7 @@ async fn contend(
     stop: CancellationToken,
 ) -> Result<(), ManagerError> {
     while !stop.is_cancelled() {
-        // Do not contend for the lease again while calls of the last term are still running.
+        // Wait for the reconciliations of the last term before trying to acquire the lease again.
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
@@ -130,7 +131,7 @@ async fn contend(
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
-            // The send fails only if the manager was dropped together with this future.
+            // Sending fails only if the manager and this future are being dropped.
             _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
@@ -149,8 +150,8 @@ pub(super) type Contest = Pin<Box<dyn Future<Output = Result<(), ManagerError>> 
 /// Runs an election independently of the controllers.
 ///
 /// On a multi-threaded runtime, the election runs on its own thread and runtime. The election can then renew leases and
-/// end lost terms in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs
-/// on that runtime.
+/// end lost terms in time, even if reconciliations block the threads of the main runtime. On a single-threaded runtime,
+/// the election runs on the same runtime as the controllers.
 pub(super) fn apart(
     name: &'static str,
     contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
@@ -177,10 +178,10 @@ async fn on_its_own_thread(
             }
         };
         if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
-            // The send fails only if the result is no longer needed.
+            // Sending fails only if the receiver was dropped and the result is not needed.
             _ = sender.send(ended);
         }
-        // Do not wait for the election's blocking tasks, which may take a long time.
+        // Do not wait for blocking tasks of the election, which may take a long time.
         runtime.shutdown_background();
     });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(|error| failed(name, error))?;
@@ -205,8 +206,8 @@ mod tests {
     use crate::stop::Stop;
     use crate::{Action, Controller, ReconcileRequest};
 
-    /// After the timeout, a call that blocks its thread is still one of the controller's tasks. This test uses a token
-    /// instead of such a task, so that the test can use a paused clock.
+    /// Test setup: a task token simulates a reconciliation that blocks its thread. Blocking a real thread would not
+    /// work with a paused clock.
     #[tokio::test(start_paused = true)]
     async fn lease_is_renewed_until_a_blocked_call_ends() {
         for (call_takes, fails) in [(100, false), (300, true)] {

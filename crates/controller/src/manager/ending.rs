@@ -16,7 +16,7 @@ struct State {
 }
 
 impl Ending {
-    /// Logs and records a failure. The run's result is the first failure.
+    /// Logs and records a failure. The first failure becomes the result of the run.
     pub(super) fn fail(&self, error: ManagerError) {
         let text =
             catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error whose Display panicked: {panic}"));
@@ -50,7 +50,7 @@ impl Ending {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code panics between two related writes under the lock, so the state is consistent.
+        // A poisoned lock is safe to use, because no code panics between two related writes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

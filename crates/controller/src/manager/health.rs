@@ -1,4 +1,4 @@
-//! The manager's status, for probes and services.
+//! The status of a manager, for probes and services.
 
 use std::fmt;
 use std::iter::once;
@@ -10,11 +10,12 @@ use pintle_sharding::ShardsStatus;
 
 use super::any::{AnyController, ControllerStatus};
 
-/// How long after the lease's expiry a leader counts as hung. Kubernetes' core components use the same value.
+/// A leader that has not renewed its lease is reported as hung this long after the lease has expired. Kubernetes' core
+/// components use the same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// The status of a manager's controllers, caches and election. Clones share the status. The status can be read before
-/// the manager starts and after the manager ends.
+/// The status of a manager's controllers, caches and election. Clones share the status. The status can be read at any
+/// time, even before the manager starts and after it ends.
 ///
 /// # Examples
 ///
@@ -43,7 +44,8 @@ pub struct ManagerStatus {
 #[derive(Default)]
 struct Parts {
     controllers: Vec<Arc<dyn AnyController>>,
-    /// The controllers of shards, which run during the leadership terms of the shards and not of the manager.
+    /// The controllers of shards. They run while this replica leads their shard, independently of the manager's
+    /// election.
     sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
     shards: Vec<ShardsStatus>,
@@ -65,13 +67,13 @@ impl ManagerStatus {
         drop(before);
     }
 
-    /// Returns the status of each controller, in the order in which the controllers were added. The controllers of
-    /// shards are last.
+    /// Returns the status of each controller, in the order in which the controllers were added. Controllers of shards
+    /// come last.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.all().into_iter().map(ControllerStatus).collect()
     }
 
-    /// Returns the status of the controller with name `name`, for example to explain a key or to count the queued keys.
+    /// Returns the status of the controller named `name`, for example to explain a key or to count the queued keys.
     ///
     /// # Examples
     ///
@@ -102,18 +104,19 @@ impl ManagerStatus {
         parts.controllers.iter().chain(&parts.sharded).cloned().collect()
     }
 
-    /// Checks whether the process is alive, for a liveness probe. The check fails only if this replica leads the
-    /// manager's election or a shard, and has not renewed the lease in time.
+    /// Checks whether the process is alive, for a liveness probe. The check fails if this replica is the leader of the
+    /// manager's election or of a shard, and has not renewed the lease in time.
     pub fn health(&self) -> Health {
         Health { checks: self.elections(|election| Some(election.check(TOLERANCE).err()?.to_string())) }
     }
 
-    /// Checks whether the replica can work as the leader, for a readiness probe. The replica is not ready while:
+    /// Checks whether the replica can work as a leader, for a readiness probe. The replica is not ready if:
     ///
     /// - a cache has not synced, or its informer has stopped,
-    /// - a cache's lists and watches have failed for 2 minutes, so that the cache may be outdated,
-    /// - the replica has been unable to read or write an election's lock for longer than the lease duration, or
-    /// - a reconciliation blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after).
+    /// - the lists and watches of a cache have been failing for 2 minutes, so the cache may be outdated,
+    /// - an election's lock could not be read or written for longer than the lease duration, or
+    /// - a reconciliation has been blocking its thread for longer than
+    ///   [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
         let controllers = self.all();
         let checks = controllers.iter().map(|controller| {
@@ -128,7 +131,7 @@ impl ManagerStatus {
         Health { checks: checks.chain(elections).collect() }
     }
 
-    /// Checks the manager's election, and each shard group's elections.
+    /// Checks the election of the manager and the elections of each shard group.
     fn elections(&self, problem: impl Fn(&ElectionStatus) -> Option<String>) -> Vec<HealthCheck> {
         let (election, shards) = {
             let parts = self.lock();
@@ -148,7 +151,7 @@ impl ManagerStatus {
         election.chain(shards).collect()
     }
 
-    /// Returns the election's status, or `None` without leader election.
+    /// Returns the status of the election, or `None` without leader election.
     pub fn election(&self) -> Option<ElectionStatus> {
         self.lock().election.clone()
     }
@@ -159,15 +162,15 @@ impl ManagerStatus {
     }
 
     fn lock(&self) -> MutexGuard<'_, Parts> {
-        // No code panics between two related writes under the lock, so the state is consistent.
+        // A poisoned lock is safe to use, because no code panics between two related writes.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Format copies without holding the lock. Formatting a controller can run user code, such as a metrics
-        // provider's `Debug` implementation.
+        // Release the lock before formatting. Formatting may run user code, such as the `Debug` implementation of a
+        // metrics provider.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())
@@ -186,9 +189,9 @@ pub struct Health {
 /// The result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// The name of the checked part of the manager.
+    /// The name of the component.
     pub name: String,
-    /// The problem, or `None` if the check passed.
+    /// The `Display` output has the same format as `/healthz?verbose` of Kubernetes components.
     pub problem: Option<String>,
 }
 

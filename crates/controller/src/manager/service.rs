@@ -18,10 +18,10 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Cause>> + Send>>;
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// The running services. Dropping this value ends the services.
+/// The running services. Dropping the `Services` stops all services.
 pub(super) struct Services {
     tasks: JoinSet<(usize, Result<(), Cause>)>,
-    /// The services' names, by index. `None` for a service that has ended.
+    /// The services' names, by index. A name is `None` after its service has ended.
     names: Vec<Option<String>>,
 }
 
@@ -53,15 +53,15 @@ impl Services {
         Self { tasks, names }
     }
 
-    /// Waits for the next service to end, and returns its result, or `None` if all services have ended.
+    /// Waits for the next service to end and returns its result. Returns `None` if all services have ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose a service's result.
+    /// No service's result is lost if the future is dropped.
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),
-            // The error is a panic in the `Drop` of the service's future, because services are never aborted.
+            // Services are never aborted, so the error is a panic in the `Drop` of the service's future.
             Err(error) => ("a service".into(), Err(error.into())),
         };
         Some(ended.map_err(|cause| ManagerError::Runnable { name, cause }))

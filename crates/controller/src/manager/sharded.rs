@@ -1,4 +1,4 @@
-//! Sharded controllers, whose keys are divided among the replicas.
+//! Sharded controllers, whose keys are divided among replicas.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const NAME: &str = "the election of the shards";
 
 /// The electors for one controller's shards.
 pub(super) trait Sharding: Send {
-    /// Contends for the shards until a stop is requested, and sends each leadership term to `terms`.
+    /// Tries to acquire the shards' leases until a stop is requested, and sends each leadership term to `terms`.
     fn contend(self: Box<Self>, stop: CancellationToken, terms: mpsc::UnboundedSender<Term>) -> Contest;
 }
 
@@ -32,7 +32,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shard
         Box::pin(async move {
             let work = |shard: Shard, leadership: Leadership| {
                 let (ended, done) = oneshot::channel();
-                // The send fails only if the manager was dropped together with this future.
+                // Sending fails only if the manager and this future are being dropped.
                 _ = terms.send(Term { shard, leadership, ended });
                 async move { _ = done.await }
             };
@@ -42,8 +42,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shard
     }
 }
 
-/// A shard's leadership term that has begun. The manager runs the shard's controller until the receiver of `ended` is
-/// dropped. If the controller ends earlier, the manager sends a message to `ended`.
+/// A new leadership term of a shard. The shard's controller runs until the receiver of `ended` is dropped. If the
+/// controller ends first, the manager sends a message to `ended`.
 pub(super) struct Term {
     shard: Shard,
     leadership: Leadership,
@@ -55,15 +55,16 @@ pub(super) struct ShardGroup {
     pub(super) controllers: Vec<Arc<dyn AnyController>>,
 }
 
-/// A shard's controller. Each leadership term locks the controller while it runs.
+/// A shard's controller. Each leadership term holds the lock while it runs the controller.
 struct Seat {
     controller: Arc<dyn AnyController>,
     turn: Mutex<()>,
 }
 
 impl ShardGroup {
-    /// Runs the controllers of all shards that this replica leads, until a stop is requested. A failure of a controller
-    /// or an election requests a stop. On a multi-threaded runtime, the elections run on [a separate thread](apart).
+    /// Runs the controllers of all shards that this replica leads, until a stop is requested. If a controller or an
+    /// election fails, it requests a stop. On a multi-threaded runtime, the elections run on [a separate
+    /// thread](apart).
     pub(super) async fn run(self, team: &Team) -> Result<(), ManagerError> {
         let (terms, mut begun) = mpsc::unbounded_channel();
         let mut contest = apart(NAME, self.sharding.contend(team.stop().token().clone(), terms)).fuse();
@@ -75,7 +76,7 @@ impl ShardGroup {
                 biased;
                 over = &mut contest => {
                     let is_stopping = team.stop().token().is_cancelled();
-                    // The other parts of the manager end only when a stop is requested.
+                    // The other components stop only after a stop request.
                     team.stop().request();
                     return match over {
                         Ok(()) if !is_stopping => Err(failed(NAME, "ended although no stop was requested")),
@@ -92,8 +93,9 @@ impl ShardGroup {
 }
 
 impl Seat {
-    /// Runs the controller until the term ends. After a lost term, also waits until the controller's calls have ended.
-    /// The manager fails if the calls block their threads for longer than the shutdown timeout.
+    /// Runs the controller until the leadership term ends. If the term was lost, also waits for the controller's
+    /// running reconciliations. The manager fails if reconciliations block their threads for longer than the shutdown
+    /// timeout.
     async fn work(&self, team: &Team, term: Term) {
         let Term { shard, leadership, mut ended } = term;
         let work = async {
@@ -111,7 +113,7 @@ impl Seat {
             biased;
             () = ended.closed() => {}
             () = work => {
-                // Ignore the error, because the term may already have ended.
+                // An error means that the term has already ended.
                 _ = ended.send(());
                 return;
             }
@@ -128,8 +130,8 @@ mod tests {
     use super::*;
     use crate::stop::Stop;
 
-    /// An election that ends immediately with the given result. With `None`, the election ends when a stop is
-    /// requested.
+    /// An election that ends immediately with the given result. If the result is `None`, the election ends when a stop
+    /// is requested.
     struct Ends(Option<Result<(), ManagerError>>);
 
     impl Sharding for Ends {

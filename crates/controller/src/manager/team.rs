@@ -1,4 +1,4 @@
-//! A manager's controllers, which only the leader runs.
+//! The controllers of a manager that run only on the leader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use crate::error::{ControllerError, ManagerError, UnfinishedKeys};
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
 
-/// How long a new leadership term waits for the calls of the previous term.
+/// How long a new leadership term waits for the reconciliations of the previous term.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
-/// A manager's controllers. All controllers of a manager run in one future. Dropping this future stops the controllers.
+/// A manager's controllers. All controllers run in one future. Dropping the future of [`work`](Self::work) stops the
+/// controllers.
 pub(super) struct Team {
     controllers: Vec<Arc<dyn AnyController>>,
     stop: Stop,
@@ -41,11 +42,11 @@ impl Team {
         }
     }
 
-    /// Runs all controllers until a stop is requested or the leadership term ends. If a controller fails, it requests
-    /// the stop.
+    /// Runs all controllers until a stop is requested or the leadership term ends. A controller that fails requests a
+    /// stop.
     pub(super) async fn work(&self, leadership: Option<&Leadership>) {
         if self.controllers.is_empty() {
-            // Without controllers, wait for the stop or the end of the term.
+            // Without controllers, only wait for the stop request or the end of the term.
             return self.stop.requested_or_term_ended(leadership).await;
         }
         if leadership.is_some() && timeout(SETTLED, self.all_ended()).await.is_err() {
@@ -55,7 +56,8 @@ impl Team {
         join_all(self.controllers.iter().map(|controller| self.run(&**controller, leadership))).await;
     }
 
-    /// Waits until all calls from earlier leadership terms have ended. Returns an error after the shutdown timeout.
+    /// Waits until all reconciliations of earlier leadership terms have ended. Returns an error if this takes longer
+    /// than the shutdown timeout.
     pub(super) async fn ended(&self) -> Result<(), ManagerError> {
         let limit = self.stop.timeout();
         for controller in &self.controllers {
@@ -77,13 +79,14 @@ impl Team {
     }
 
     /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
-    /// the stop. In a leadership term, also waits for calls that block their threads, because the manager releases the
-    /// lease soon after this method returns.
+    /// a stop. During a leadership term, also waits for reconciliations that block their threads, because the manager
+    /// soon releases the lease.
     pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // The term was lost without a stop request. The next term waits for calls that are still running.
+            // The term was lost, and no stop was requested. The next term waits for reconciliations that are still
+            // running.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token().is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
@@ -97,16 +100,16 @@ impl Team {
         }
     }
 
-    /// Waits until all of the controller's calls have ended. The manager fails if the calls block their threads for
-    /// longer than the shutdown timeout. If the term is lost, or if a stop no longer waits for the election, the
-    /// manager drops this future without releasing the lease.
+    /// Waits until all reconciliations of the controller have ended. The manager fails if reconciliations block their
+    /// threads for longer than the shutdown timeout. The manager drops this future without releasing the lease if the
+    /// term is lost or the stop times out.
     async fn keep_term(&self, controller: &dyn AnyController) {
         self.settle(controller).await;
         controller.ended().await;
     }
 
-    /// Waits until all calls of a lost term have ended. The manager fails if the calls block their threads for longer
-    /// than the shutdown timeout.
+    /// Waits until all reconciliations of a lost term have ended. The manager fails if reconciliations block their
+    /// threads for longer than the shutdown timeout.
     pub(super) async fn settle(&self, controller: &dyn AnyController) {
         let limit = self.stop.timeout();
         if timeout(limit.max(SETTLED), controller.ended()).await.is_err() {
@@ -114,7 +117,7 @@ impl Team {
         }
     }
 
-    /// Returns the running controllers' names, with their unfinished keys.
+    /// Returns the names and the unfinished keys of the running controllers.
     pub(super) fn running(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
         controllers
