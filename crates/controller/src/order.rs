@@ -1,4 +1,4 @@
-//! Catches panics in the user's queue order.
+//! Catches panics in a queue order that the user provides.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use tokio::sync::watch;
 use crate::key::RequestKey;
 use crate::panic::catch;
 
-/// Wraps the user's queue order and catches its panics, because a panic during a queue operation would lose keys. After
-/// the first panic, the wrapper never calls the user's order again, and behaves like an empty order. The wrapper also
-/// notifies the controller's run, and the run ends.
+/// Wraps a queue order that the user provides and catches its panics, because a panic in a queue operation would lose
+/// keys. After the first panic, the wrapper behaves like an empty order and never calls the user's order again. The
+/// panic also ends the controller's run.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,
@@ -24,7 +24,7 @@ struct Guard {
     panic: watch::Sender<Option<String>>,
 }
 
-/// Receives the panic message of the user's `Order`.
+/// Receives the panic message of the user's queue order.
 pub(crate) struct OrderPanic(watch::Receiver<Option<String>>);
 
 impl<K> GuardedOrder<K> {
@@ -39,7 +39,7 @@ impl OrderPanic {
         let message = self.0.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
         match message {
             Some(message) => message,
-            // The queue and its order were dropped, so the order cannot panic anymore.
+            // The queue and its order were dropped, so no panic can follow.
             None => pending().await,
         }
     }

@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_util::FutureExt;
 
-/// Calls `part` and returns its result, or the panic message if it panics.
+/// Calls `part` and returns its result. Returns the panic message if `part` panics.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Awaits `part`. Returns its output, or the panic message if a poll of `part` panics. Dropping `part` must not panic.
+/// Awaits `part`. Returns the output, or the panic message if polling `part` panics. Dropping `part` must not panic.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     AssertUnwindSafe(part).catch_unwind().await.map_err(message)
 }
@@ -20,7 +20,7 @@ pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
 pub(crate) fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // Dropping the payload may panic, and dropping the second panic's payload may panic again.
+    // Dropping the payload may panic. The payload of this second panic is leaked, because dropping it may panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

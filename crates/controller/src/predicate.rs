@@ -1,13 +1,13 @@
 //! Predicates, which decide which events lead to a reconciliation.
 //!
-//! A predicate receives an event with an object's old and new state. Predicates that compare the two states pass all
-//! additions and deletions, so no deletion is missed. The predicates in this module read only metadata, so they decode
-//! no objects.
+//! A predicate receives an event with the old and the new state of an object. Predicates that compare these states
+//! accept all additions and deletions, so no deletion is missed. The predicates in this module only read metadata, so
+//! they never decode an object.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
 
-/// Decides which events lead to a reconciliation. Every function from `&ResourceEvent<T>` to `bool` is a predicate.
+/// Decides which events lead to a reconciliation. Functions from `&ResourceEvent<T>` to `bool` are predicates.
 ///
 /// # Examples
 ///
@@ -32,9 +32,9 @@ pub trait Predicate<T>: Send + Sync + 'static {
     /// Returns `true` if `event` passes.
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
 
-    /// Returns `true` if the [negation](not) of this predicate passes `event`. The default implementation returns the
-    /// opposite of [`allows`](Self::allows). Additions and deletions have only one state. For additions and deletions,
-    /// a predicate that compares two states returns `true` from both methods.
+    /// Returns `true` if the [negation](not) of this predicate accepts `event`. The default implementation returns the
+    /// opposite of [`allows`](Self::allows). A predicate that compares two states should return `true` from both
+    /// methods for additions and deletions, because these events have only one state.
     fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
         !self.allows(event)
     }
@@ -46,14 +46,15 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
     }
 }
 
-/// Passes updates that change `metadata.generation`, and updates that begin a deletion. The generation increases with
-/// each change to the desired state.
+/// Accepts updates that change `metadata.generation`, and updates that begin a deletion. An object's generation
+/// increases with each change to its desired state.
 ///
-/// For kinds without a generation (ConfigMap, Secret, Service...), this predicate passes all updates except resyncs. In
-/// controller-runtime, `GenerationChangedPredicate` drops all updates of kinds without a generation.
+/// For kinds without a generation (ConfigMap, Secret, Service...), this predicate accepts all updates except resyncs.
+/// In controller-runtime, `GenerationChangedPredicate` rejects all updates of kinds without a generation.
 ///
-/// For other kinds, changes to only labels, annotations or finalizers do not pass. A reconciler that adds a finalizer
-/// and then returns is therefore not called again, and needs [`DesiredStateChanged`] instead.
+/// For other kinds, changes that affect only labels, annotations or finalizers are rejected. For a reconciler that adds
+/// finalizers and returns, use [`DesiredStateChanged`]. Otherwise, the reconciler is not called again after adding a
+/// finalizer.
 ///
 /// # Examples
 ///
@@ -70,10 +71,10 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GenerationChanged;
 
-/// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
-/// Updates that change only the status do not pass. Use this predicate for a controller's main kind.
+/// Accepts updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
+/// Rejects updates that change only the status. Use this predicate for the main kind of a controller.
 ///
-/// For kinds without a generation, this predicate passes all updates except resyncs, like [`GenerationChanged`].
+/// For kinds without a generation, this predicate accepts all updates except resyncs, like [`GenerationChanged`].
 ///
 /// # Examples
 ///
@@ -90,19 +91,19 @@ pub struct GenerationChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DesiredStateChanged;
 
-/// Passes updates that change a finalizer.
+/// Accepts updates that change a finalizer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizersChanged;
 
-/// Passes all updates that change the object, and drops only resyncs.
+/// Accepts all updates that change the object, and rejects only resyncs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceVersionChanged;
 
-/// Passes updates that change a label.
+/// Accepts updates that change a label.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LabelsChanged;
 
-/// Passes updates that change an annotation.
+/// Accepts updates that change an annotation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationsChanged;
 
@@ -152,7 +153,7 @@ fn compare<T: Object>(event: &ResourceEvent<T>) -> Option<(&dyn Metadata, &dyn M
     }
 }
 
-/// Returns a predicate that passes the events that both `a` and `b` pass.
+/// Returns a predicate that accepts the events that both `a` and `b` accept.
 ///
 /// # Examples
 ///
@@ -169,7 +170,7 @@ pub fn and<A, B>(a: A, b: B) -> And<A, B> {
     And(a, b)
 }
 
-/// Returns a predicate that passes the events that `a` or `b` passes.
+/// Returns a predicate that accepts the events that `a` or `b` accepts.
 ///
 /// # Examples
 ///
@@ -186,9 +187,9 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Returns a predicate that passes the events that `a` does not pass. This module's comparisons, such as
-/// [`LabelsChanged`], pass additions and deletions even when the comparisons are negated, also inside [`and`] and
-/// [`or`]. A negated function passes exactly the events for which the function returns `false`.
+/// Returns a predicate that accepts the events that `a` rejects. The comparisons in this module, such as
+/// [`LabelsChanged`], accept additions and deletions even if they are negated, including inside [`and`] and [`or`]. A
+/// negated function accepts exactly the events for which the function returns `false`.
 ///
 /// # Examples
 ///

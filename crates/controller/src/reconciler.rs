@@ -1,4 +1,4 @@
-//! The reconciler trait, and its request, result and error types.
+//! The reconciler trait, with its request, result and error types.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -13,25 +13,26 @@ use pintle_meta::{ApiError, ObjectKey, Status};
 use crate::history::{Histories, KeyHistory};
 use crate::key::RequestKey;
 
-/// Brings an object's actual state closer to its desired state, like controller-runtime's `Reconciler`. With a key type
-/// other than [`ObjectKey`], a key can identify another unit of work, as in `TypedReconciler`: see [`RequestKey`].
+/// Moves the actual state of an object closer to its desired state, like controller-runtime's `Reconciler`. A key of
+/// another type than [`ObjectKey`] can identify any unit of work, as in `TypedReconciler`: see [`RequestKey`].
 ///
-/// A call receives only a key, and not the event that caused the call. The reconciler reads the current state from
-/// listers, which do not return deleted objects. Reconcilers must be idempotent, because the controller may call them
-/// when nothing has changed. Calls for the same key never overlap.
+/// A reconciler receives only a key. It does not receive the event that caused the reconciliation. Read the current
+/// state from listers, which do not return deleted objects. Reconcilers must be idempotent, because the controller may
+/// call them when nothing has changed. Reconciliations of the same key never overlap.
 ///
-/// A panic in the reconciler counts as a failure of the key. Closures that take a [`ReconcileRequest`] and return a
+/// A panic in the reconciler is treated as a failure of the key. Closures that take a [`ReconcileRequest`] and return a
 /// future implement this trait.
 ///
 /// # Blocking
 ///
-/// A call must not block its thread, for example with a blocking client, a long-held lock, or a long computation. A
-/// blocked thread cannot run other tasks, and a timeout, a loss of leadership or a stop cannot end the call. Move
-/// blocking work to `tokio::task::spawn_blocking`, and await the returned handle.
+/// A reconciliation must not block its thread, for example with a blocking client, a lock that is held for long, or a
+/// long computation. A blocked thread cannot run other tasks. A timeout, a loss of leadership or a stop cannot end a
+/// reconciliation that blocks its thread. Move blocking work to `tokio::task::spawn_blocking` and await the returned
+/// handle.
 ///
-/// If a call blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after), the
-/// controller logs and counts the call, and the replica becomes unready. If the call still blocks its thread after the
-/// shutdown timeout, the [`Manager`](crate::Manager) exits the process.
+/// If a reconciliation blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after), the
+/// controller reports it in the logs and metrics, and the replica becomes unready. If the reconciliation still blocks
+/// its thread after the shutdown timeout, the [`Manager`](crate::Manager) exits the process.
 ///
 /// # Examples
 ///
@@ -68,13 +69,13 @@ pub trait Reconciler<K = ObjectKey>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// After an error, the controller retries the key with backoff, unless the error is
-    /// [terminal](ReconcileError::terminal).
+    /// After an error, the controller retries the key with backoff. [Terminal](ReconcileError::terminal) errors are not
+    /// retried.
     ///
     /// # Cancel safety
     ///
-    /// The controller drops the future if the reconciliation exceeds its timeout, if leadership is lost, or if stopping
-    /// takes too long. A later call must be able to continue the unfinished work.
+    /// The controller drops the future if the reconciliation times out, if leadership is lost, or if stopping takes too
+    /// long. A later reconciliation must be able to continue the unfinished work.
     fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
@@ -115,28 +116,28 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReconcileRequest<K = ObjectKey> {
-    /// The key to reconcile. The key's object may no longer exist.
+    /// The key to reconcile. The object may no longer exist.
     pub key: K,
-    /// The number of consecutive failures, including requeues with a [delay of zero](Action::requeue_after).
+    /// The number of consecutive failures. Requeues with a [delay of zero](Action::requeue_after) are also counted.
     pub failures: u32,
-    /// The leadership term of this call, or `None` without leader election. The controller drops the call when the term
-    /// ends. An effect that outlives the call, for example in another process, needs its own
-    /// [permit](Leadership::permit).
+    /// The leadership term of this reconciliation, or `None` without leader election. The controller drops the
+    /// reconciliation when the term ends. If an effect can outlive the reconciliation, for example in another process,
+    /// acquire a [permit](Leadership::permit) for it.
     pub leadership: Option<Leadership>,
     pub(crate) histories: Option<Histories<K>>,
 }
 
 impl<K> ReconcileRequest<K> {
-    /// Creates a request for a first attempt without leader election, for tests of a reconciler.
+    /// Creates a request without earlier failures and without leader election. Use this method to test a reconciler.
     pub fn new(key: K) -> Self {
         Self { key, failures: 0, leadership: None, histories: None }
     }
 }
 
 impl<K: RequestKey> ReconcileRequest<K> {
-    /// Returns the newest causes of the key and its last call, as [`explain`](crate::Controller::explain) does. Use the
-    /// history for logs and reports. Do not decide by the history what to do, because events can be missing from it.
-    /// `None` if the request was created by [`new`](Self::new).
+    /// Returns the newest causes and the last reconciliation of the key, like [`explain`](crate::Controller::explain).
+    /// Use the history for logs and reports. Do not base decisions on the history, because events can be missing from
+    /// it. Returns `None` if the request was created with [`new`](Self::new).
     ///
     /// # Examples
     ///
@@ -155,16 +156,16 @@ impl<K: RequestKey> ReconcileRequest<K> {
         self.histories.as_ref()?.get(&self.key)
     }
 
-    /// Returns `true` if the newest cause of the key is a change by another field manager than `own`. This method copies
-    /// nothing, so that each reconciliation can call it.
+    /// Returns `true` if a field manager other than `own` made the key's newest change. This method copies nothing, so
+    /// it is cheap enough to call in each reconciliation.
     #[doc(hidden)]
     pub fn was_changed_by_another(&self, own: &str) -> bool {
         self.histories.as_ref().is_some_and(|histories| histories.newest_writer_differs(&self.key, own))
     }
 }
 
-/// The result of a successful reconciliation, like controller-runtime's `Result`. The action sets when the key is
-/// reconciled again without a change.
+/// The result of a successful reconciliation, like controller-runtime's `Result`. The action determines when the key is
+/// reconciled again if nothing changes.
 ///
 /// # Examples
 ///
@@ -183,18 +184,18 @@ pub struct Action {
 }
 
 impl Action {
-    /// Reconciles the key again only after the next change.
+    /// Reconciles the key again only when it changes.
     pub const fn await_change() -> Self {
         Self { requeue_after: None }
     }
 
-    /// Reconciles the key again after the delay `after`, or earlier if a change arrives.
+    /// Reconciles the key again after the delay `after`. A change causes an earlier reconciliation.
     ///
-    /// If `after` is zero, the key waits for the rate limiter's delay, like `Requeue: true` in controller-runtime. By
-    /// default, the first delay is 5 ms, and each further requeue with zero doubles the delay, up to 1000 s. A
-    /// reconciler that always returns zero therefore does not keep a worker busy. The rate limiter counts a requeue
-    /// with zero like a failure, which also increases [`ReconcileRequest::failures`]. Any other action resets the
-    /// count.
+    /// If `after` is zero, the rate limiter determines the delay, like `Requeue: true` in controller-runtime. By
+    /// default, the first delay is 5 ms. Each further requeue with a zero delay doubles the delay, up to 1000 s. A
+    /// reconciler that always returns a zero delay therefore does not keep a worker busy. The rate limiter treats a
+    /// requeue with a zero delay as a failure, so [`ReconcileRequest::failures`] also increases. All other actions
+    /// reset the count.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }
@@ -205,11 +206,11 @@ impl Action {
     }
 }
 
-/// The error type of reconciliations. The `?` operator converts every error into this type. By default, the controller
-/// retries the key after an error.
+/// The error type of reconciliations. The `?` operator converts every error type to `ReconcileError`. By default, the
+/// controller retries the key after an error.
 ///
-/// This type does not implement [`Error`], because an implementation would conflict with the conversion from all other
-/// errors.
+/// `ReconcileError` does not implement [`Error`], because the implementation would conflict with the conversion from
+/// all other error types.
 ///
 /// # Examples
 ///
@@ -236,38 +237,39 @@ pub struct ReconcileError {
 }
 
 impl ReconcileError {
-    /// Creates an error after which the controller retries the key.
+    /// Creates an error that is retried.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: false, retry_after: None }
     }
 
-    /// Creates an error that retries cannot fix. The key is reconciled again only after a change.
+    /// Creates an error that a retry cannot fix. The key is reconciled again only when it changes.
     pub fn terminal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay before the retry. The default is the `Retry-After` of a server response among the error's
-    /// causes. Server responses are also found inside errors that `anyhow` or thiserror's `#[error(transparent)]`
-    /// wraps. The actual delay is at least the rate limiter's delay. Requested delays over 1000 s count as 1000 s.
+    /// Sets the minimum delay before the retry. The default is the `Retry-After` of a server response, if the error was
+    /// caused by a server response. The server response is also found inside errors that are wrapped by `anyhow` or
+    /// thiserror's `#[error(transparent)]`. The retry is never earlier than the rate limiter allows. Delays over 1000 s
+    /// are reduced to 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Returns `true` if the first API error among the causes is a conflict. In a conflict, the object has changed
-    /// between the read and the write. The controller retries the key as after other errors, but the metrics do not
-    /// count a conflict as an error. Terminal errors are never conflicts.
+    /// Returns `true` if the error was caused by a conflict: the first API error in the chain of sources is a conflict.
+    /// A conflict means that the object has changed between the read and the write. The controller retries the key
+    /// after a conflict, but the metrics do not count conflicts as errors. Terminal errors are never conflicts.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(|answer| answer.is_conflict())
     }
 
-    /// Returns the minimum delay before the retry, if the reconciler or the server has requested a delay.
+    /// Returns the minimum delay before the retry, if the reconciler or the server requested a delay.
     pub fn delay(&self) -> Option<Duration> {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }
 
-    /// Returns the first API error among the cause and its sources. Inside a wrapper such as `anyhow::Error`, the
-    /// sources may contain only the `Status` of the API error.
+    /// Returns the first API error in the chain of sources, starting with the cause. Inside a wrapper such as
+    /// `anyhow::Error`, the chain may contain only the `Status` of the API error.
     fn answer(&self) -> Option<Cow<'_, ApiError>> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
@@ -295,7 +297,7 @@ impl ReconcileError {
     }
 }
 
-/// Converts from every type that converts into a boxed error, such as error types, strings and `anyhow::Error`.
+/// Converts from all types that convert to a boxed error, such as error types, strings and `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)
@@ -303,7 +305,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
 }
 
 impl fmt::Display for ReconcileError {
-    /// Writes the error and its sources, except sources whose message is part of the previous message.
+    /// Writes the error and its sources. Skips a source if the previous message already contains its message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut previous = self.cause.to_string();
         f.write_str(&previous)?;
@@ -342,7 +344,7 @@ impl<K: RequestKey, R: Reconciler<K>> AnyReconciler<K> for R {
         &'a self,
         request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
-        // Call the reconciler inside the future. A panic of the reconciler can then occur only during a poll.
+        // Calling the reconciler inside the future ensures that it panics only while the future is polled.
         Box::pin(async move { Reconciler::reconcile(self, request).await })
     }
 }

@@ -1,5 +1,5 @@
-//! Writes log messages on separate threads. A log call can block forever if a blocked reconciliation holds the lock of
-//! stderr or of the program's logger.
+//! Writes log messages on separate threads. A log call on the calling thread could block forever if a blocked
+//! reconciliation holds the lock of stderr or of the program's logger.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use crate::no_subscriber::with_current_subscriber;
 
-/// Runs a report on a new thread. The receiver gets no message, and is disconnected when the report has ended.
+/// Runs a report on a new thread. The receiver is disconnected when the report has ended.
 pub(crate) fn start_report(report: impl FnOnce() + Send + 'static) -> Receiver<()> {
     let (running, ended) = mpsc::channel();
     let run = with_current_subscriber(move || {
         report();
         drop(running);
     });
-    // If no thread can be started, the report is lost, because the caller must not block.
+    // If the thread cannot be started, the report is lost, because the caller must not block.
     _ = thread::Builder::new().name("pintle-report".into()).spawn(run);
     ended
 }
 
-/// Runs a report on a new thread, and waits at most one second for the report to end.
+/// Runs a report on a new thread, and waits for the report for at most one second.
 pub fn report(report: impl FnOnce() + Send + 'static) {
     _ = start_report(report).recv_timeout(Duration::from_secs(1));
 }

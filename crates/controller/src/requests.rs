@@ -19,10 +19,10 @@ use crate::panic::catch;
 
 pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 
-/// Adds keys to a controller's queue. Clones refer to the same controller. `K` is the key type: see [`RequestKey`].
+/// Adds keys to a controller's queue. Clones add keys to the same controller. `K` is the key type: see [`RequestKey`].
 ///
-/// While the controller is not running, it keeps up to 100,000 added keys for its next run, without duplicates. Above
-/// this limit, the controller drops the oldest keys and logs a warning.
+/// While the controller is not running, it stores up to 100,000 different added keys for its next run. If more keys are
+/// added, the controller drops the oldest keys and logs a warning.
 ///
 /// # Examples
 ///
@@ -76,8 +76,7 @@ struct Shared<K> {
     controller: String,
     filter: Option<KeyFilter<K>>,
     state: Mutex<State<K>>,
-    /// The keys that are in flight, or whose last call failed. A thread that needs both this lock and the queue's lock
-    /// must take this lock first.
+    /// The keys that are in flight or whose last reconciliation failed. Acquire this lock before the queue's lock.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
     synced: watch::Sender<bool>,
@@ -86,11 +85,11 @@ struct Shared<K> {
 struct State<K> {
     /// The current run's queue. `None` between runs.
     queue: Option<Queue<K>>,
-    /// The current run's number, which distinguishes the queues of different runs.
+    /// The number of the current run, which distinguishes its queue from the queues of other runs.
     run: u64,
     is_closing: bool,
     kept: Kept<K>,
-    /// Whether an event's key or an added key was dropped since a run last took the kept keys.
+    /// Whether keys from events were dropped since a run last took the kept keys.
     has_dropped_events: bool,
     has_dropped_added: bool,
 }
@@ -110,7 +109,7 @@ impl<K> Default for State<K> {
 
 impl<K> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // The state is consistent even after a panic in a key's `Eq`, `Hash` or `Clone`.
+        // A poisoned lock is safe to use: the state is consistent even if a key's `Eq`, `Hash` or `Clone` panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,18 +141,19 @@ impl<K: RequestKey> Requests<K> {
         self.shared.filter.as_ref().is_none_or(|filter| filter(key))
     }
 
-    /// Queues `key`. The next free worker reconciles the key. Until then, adding the same key again has no effect. If the key is added during its reconciliation, it is reconciled once more.
+    /// Queues `key`. The next free worker reconciles the key. Adding a key that is already queued has no effect. A key
+    /// that is added during its reconciliation is reconciled once more.
     pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::default());
     }
 
-    /// Adds `key` for reconciliation after the delay `after`, or earlier if the key is also added without a delay. If
-    /// the controller is not running, the key is reconciled when its next run starts.
+    /// Queues `key` after the delay `after`, or earlier if the key is also added without a delay. If the controller is
+    /// not running, the key is reconciled at the start of its next run.
     pub fn add_after(&self, key: K, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
 
-    /// Adds `key` with options such as a priority. A priority has an effect only if the queue's order uses priorities.
+    /// Queues `key` with options such as a priority. Priorities have an effect only if the queue's order supports them.
     pub fn add_with(&self, key: K, options: AddOptions) {
         if !self.accepts(&key) {
             return;
@@ -167,8 +167,8 @@ impl<K: RequestKey> Requests<K> {
         self.change(key, CauseReason::Timer, LOW_PRIORITY, OwnWrite::Possible);
     }
 
-    /// Adds `key` because of a change. If a failed call may have caused the change, the change may shorten the key's
-    /// backoff, but cannot end it.
+    /// Queues `key` because of a change. If a failed reconciliation may have caused the change, the change may shorten
+    /// the backoff of the key, but does not end it.
     pub(crate) fn change(&self, key: K, reason: CauseReason, priority: i32, own_write: OwnWrite) {
         if !self.accepts(&key) {
             return;
@@ -184,8 +184,8 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Adds the key to the current run's queue, and returns the queue's result. Without a run, keeps the key for the
-    /// next run and returns `None`.
+    /// Adds the key to the queue of the current run, and returns the result of the queue. Between runs, keeps the key
+    /// for the next run and returns `None`.
     fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
@@ -211,7 +211,7 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Shortens the delay of the key's pending retry, because a change arrived during the failed call.
+    /// Shortens the retry delay of a key, because a change arrived during the failed reconciliation.
     pub(crate) fn retry_early(&self, key: K, priority: i32) {
         if self.attempts().may_retry_early(&key) {
             self.shorten_backoff(key, priority);
@@ -220,15 +220,15 @@ impl<K: RequestKey> Requests<K> {
 
     fn shorten_backoff(&self, key: K, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the delay is already shorter than the early retry's delay, `enqueue` keeps the delay, and the early retry
-        // does not count.
+        // If the current delay is already shorter than [`EARLY_RETRY`], `enqueue` keeps the delay, and no early retry
+        // is counted.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }
     }
 
-    /// Keeps an event's key for the next run. If a run has started since the source read the event, adds the key to the
-    /// run's queue, because the run may already have taken the kept keys.
+    /// Keeps the key of an event for the next run. If the next run has started in the meantime, adds the key to its
+    /// queue, because the run may already have taken the kept keys.
     pub(crate) fn keep_event(&self, key: K, reason: CauseReason) {
         if !self.accepts(&key) {
             return;
@@ -332,28 +332,28 @@ impl<K: RequestKey> Requests<K> {
         self.attempts().end(key);
     }
 
-    /// Records that a call failed. Removes the key from the queue unless an urgent change has arrived since the call
-    /// began. Returns `true` if the key was removed.
+    /// Records that a call failed. Removes the key from the queue, unless an urgent change has arrived since the
+    /// reconciliation began. Returns `true` if the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.attempts();
-        // Hold the lock for both steps, so that no urgent change arrives between them.
+        // Hold the lock for both steps, so that no urgent change can arrive in between.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key by at least `after`, unless an urgent change has arrived. The key must have been added again
-    /// while it was in flight.
+    /// Delays the retry of a failed key by at least `after`, unless an urgent change has arrived. The caller must have
+    /// added the key again while it was in flight.
     pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
         let attempts = self.attempts();
-        // Hold the lock for all steps, so that no urgent change arrives between them.
+        // Hold the lock for all steps, so that no urgent change can arrive in between.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
         }
-        // The rate limiter returned no delay, so the key is already queued.
+        // The key is already queued, because the rate limiter returned no delay.
         queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
-    /// Drops a queue handle and catches panics. Dropping the last handle also drops the user's order and limiter, whose
-    /// `Drop` may panic.
+    /// Drops a queue handle and logs a panic. Dropping the last handle also drops the user's order and limiter, and
+    /// their `Drop` may panic.
     fn drop_queue(&self, queue: Queue<K>) {
         if let Err(panic) = catch(|| drop(queue)) {
             tracing::error!(controller = self.shared.controller, panic, "the queue panicked when it was dropped");
@@ -373,8 +373,7 @@ impl<K: RequestKey> Requests<K> {
     }
 
     fn attempts(&self) -> MutexGuard<'_, Attempts<K>> {
-        // Ignore poisoning: the recorded failures are correct even after a panic in the queue's metrics or a key's
-        // code.
+        // Ignore poisoning: the attempts are correct even after a panic in the queue's metrics or in a method of a key.
         self.shared.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -414,7 +413,7 @@ mod tests {
         Queue::new(QueueConfig::new(TokioClock))
     }
 
-    /// The source reads the event before the run starts, but its handler returns the key afterwards.
+    /// A source reads an event between two runs, and its handler returns the key after the next run has started.
     #[tokio::test(start_paused = true)]
     async fn event_key_goes_to_a_run_that_opened_meanwhile() {
         let (requests, queue) = (Requests::new("c", None), queue());
@@ -424,8 +423,8 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
-    /// A worker records a failure after its run has ended. The next run has no retry for this key, so a change to the
-    /// key must not wait for a retry.
+    /// A worker records a failure after the end of its run. The next run has no pending retry for the key, so a change
+    /// must be handled immediately.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {
         let (requests, first, second) = (Requests::new("c", None), queue(), queue());

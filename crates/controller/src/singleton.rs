@@ -1,4 +1,4 @@
-//! Controllers that have a single key.
+//! Controllers with a single key.
 
 use std::future::{pending, ready};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::source::Every;
 use crate::source::Feed;
 use crate::source::Source;
 
-/// The only key of a controller whose work does not belong to an individual object: see [`Controller::singleton`].
+/// The only key of a controller whose work is not tied to an individual object: see [`Controller::singleton`].
 ///
-/// As a handler, a `Singleton` maps each event to itself.
+/// As a [handler](Handler), a `Singleton` enqueues itself for each event.
 ///
 /// # Examples
 ///
@@ -58,15 +58,15 @@ use crate::source::Source;
 pub struct Singleton;
 
 impl Controller<Singleton> {
-    /// Returns a builder for a controller with the single key [`Singleton`]. The key is reconciled at the start of each
-    /// run, and whenever one of the builder's sources adds it.
+    /// Returns a builder for a controller whose only key is [`Singleton`]. The key is reconciled at the start of each
+    /// run, and whenever a source adds it.
     pub fn singleton(name: impl Into<String>) -> Builder<Singleton> {
         Self::named(name).source(Start)
     }
 }
 
 impl Builder<Singleton> {
-    /// Also reconciles the key after each `period`, as [`Every`] does.
+    /// Also reconciles the key periodically, like [`Every`].
     pub fn every(self, period: Duration) -> Self {
         self.source(Every::new(period, Singleton).after_first_period())
     }

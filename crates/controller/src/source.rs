@@ -22,7 +22,7 @@ use crate::requests::Requests;
 
 /// Adds keys to a controller's queue, like controller-runtime's `Source`. `K` is the key type: see [`RequestKey`].
 ///
-/// Each run of the controller starts all sources again.
+/// The controller starts its sources again in each run.
 ///
 /// # Examples
 ///
@@ -69,24 +69,24 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
     /// Returns the source's name for logs and errors.
     fn name(&self) -> &str;
 
-    /// Receives a handle for adding keys, once, when the controller is built. A source that adds keys between runs
-    /// stores a clone of the handle. The controller keeps keys that are added between runs for its next run.
+    /// Called once, when the controller is built, with a handle for adding keys. A source that adds keys between runs
+    /// must keep a clone of the handle. The controller stores keys that are added between runs for its next run.
     fn attach(&self, _requests: &Requests<K>) {}
 
-    /// Starts to fill the source's caches before the first run. A manager calls this method on standby replicas.
+    /// Starts to fill the source's caches before a run. Managers call this method on standby replicas.
     fn warm_up(&self) {}
 
-    /// Returns the reason why the source is not synced or not up to date. Returns `None` if the source is synced and up
-    /// to date.
+    /// Returns the reason why the source has not synced or is outdated. Returns `None` if the source has synced and is
+    /// up to date.
     fn problem(&self) -> Option<String> {
         None
     }
 
-    /// Starts to add keys to `requests`. The source may do nothing until one of the returned futures is polled.
+    /// Starts adding keys to `requests`. The source may wait with its work until one of the returned futures is polled.
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 
-/// A source and its name. Catches panics in the source's `name`, `attach` and `problem`.
+/// A source and its name. Panics in the source's `name`, `attach` and `problem` methods are caught.
 pub(crate) struct Named<K> {
     pub(crate) name: Result<String, String>,
     pub(crate) attached: Result<(), String>,
@@ -106,7 +106,7 @@ impl<K: RequestKey> Named<K> {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// Calls [`Source::problem`]. If the source panics, returns the panic message as an error.
+    /// Calls [`Source::problem`]. If `problem` panics, returns the panic message as an error.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }
@@ -114,12 +114,12 @@ impl<K: RequestKey> Named<K> {
 
 pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// The futures of a running source.
+/// The futures of a started source.
 pub struct Feed {
-    /// A future that completes with `true` once all keys that existed at the start are in the queue. If the source can
-    /// no longer add these keys, the future completes with `false`.
+    /// A future that completes with `true` when all keys that existed at the start are in the queue. The future
+    /// completes with `false` if the source can no longer add these keys.
     pub synced: Synced,
-    /// A future that adds keys until it is dropped. If the future completes, the source has ended, and the run fails.
+    /// A future that adds keys until it is dropped. If the future completes, the source has ended and the run fails.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 

@@ -8,7 +8,7 @@ use pintle_leaderelect::Leadership;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A signal that requests a stop. Clones share the signal. The timeout starts when a stop is requested.
+/// A signal that requests a stop. Clones share the signal. The timeout starts with the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     token: CancellationToken,
@@ -17,12 +17,12 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Creates a stop signal. Cancelling `token` requests the stop, and requesting the stop cancels `token`.
+    /// Creates a stop signal. Cancelling `token` requests a stop, and requesting a stop cancels `token`.
     pub(crate) fn new(token: CancellationToken, timeout: Duration) -> Self {
         Self { token, timeout, requested_at: Arc::default() }
     }
 
-    /// Returns a clone of this signal with `share` percent of this signal's timeout.
+    /// Returns a clone with `share` percent of this signal's timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
     }
@@ -55,7 +55,7 @@ impl Stop {
         }
     }
 
-    /// Returns the remaining part of the timeout. Before a stop is requested, returns the whole timeout.
+    /// Returns the remaining time before the timeout. Returns the full timeout if no stop was requested.
     pub(crate) fn left(&self) -> Duration {
         match self.token.is_cancelled() {
             true => self.timeout.saturating_sub(self.since().elapsed()),
@@ -63,14 +63,14 @@ impl Stop {
         }
     }
 
-    /// Returns when this signal, or a clone, first noticed the stop request.
+    /// Returns the time at which this signal or one of its clones first noticed the stop request.
     fn since(&self) -> Instant {
         *self.requested_at.get_or_init(Instant::now)
     }
 
     pub(crate) async fn timed_out(&self) {
         self.requested().await;
-        // An overflow means that the timeout never passes.
+        // If the addition overflows, the timeout never elapses.
         match Instant::now().checked_add(self.left()) {
             Some(end) => tokio::time::sleep_until(end).await,
             None => pending().await,

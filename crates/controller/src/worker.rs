@@ -1,4 +1,4 @@
-//! The workers, which take keys from the queue and call the reconciler.
+//! Workers, which take keys from the queue and call the reconciler.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -32,7 +32,7 @@ pub(crate) struct Worker<K> {
     pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
-    /// The worker ends if the concurrency limit is lowered to at most this index.
+    /// The worker ends when the concurrency limit is lowered to this index or below.
     pub(crate) index: usize,
     pub(crate) limit: watch::Receiver<usize>,
 }
@@ -45,17 +45,17 @@ pub(crate) enum WorkerEnd {
     Excess { index: usize },
 }
 
-/// How a call of the reconciler ended.
+/// The result of calling the reconciler.
 enum CallResult {
     Returned(Result<Action, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// Conflicts are logged as warnings from this number of consecutive failures on.
+/// The number of consecutive conflicts from which conflicts are logged as warnings.
 const CONFLICTS_BEFORE_WARNING: u32 = 10;
 
-/// The longest delay that a server or reconciler can request, which is the default limiter's longest delay.
+/// The longest delay that a server or reconciler can request. This is also the default limiter's longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(1_000);
 
 /// A call that runs for longer resets the key's backoff, as kubelet does for a container. Otherwise, a service that fails
@@ -93,8 +93,7 @@ impl<K: RequestKey> Worker<K> {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Reconciles an item's key. Returns `true` if the key is done or back in the queue. The methods that this method
-    /// calls return the same value.
+    /// Reconciles an item's key. Returns `true` if the key is done or was queued again.
     async fn process(&self, item: WorkItem<K, TokioClock>) -> bool {
         let span =
             tracing::info_span!("reconcile", controller = self.controller, key = %Text(item.key()), cause = Empty);
@@ -148,11 +147,12 @@ impl<K: RequestKey> Worker<K> {
         ended.map_or_else(CallResult::Panicked, CallResult::Returned)
     }
 
-    /// Records the call in the key's history. If the key will be added again, also records the reason.
+    /// Records the reconciliation in the key's history. If the key is going to be queued again, also records the
+    /// reason.
     fn record_call(&self, item: &WorkItem<K, TokioClock>, ended: &CallResult, took: Duration) {
         let error = match ended {
             CallResult::Returned(Ok(_)) => None,
-            // Format the error without the lock, so that a panic in its `Display` does not poison the lock.
+            // Do not hold a lock while formatting the error, because its `Display` may panic.
             CallResult::Returned(Err(error)) => Some(error.to_string()),
             CallResult::Panicked(panic) => Some(format!("panic: {panic}")),
             CallResult::TimedOut(timeout) => Some(format!("timed out after {timeout:?}")),
@@ -191,7 +191,7 @@ impl<K: RequestKey> Worker<K> {
         let requeue = AddOptions { priority: item.priority(), ..AddOptions::default() };
         let (outcome, added) = match action.delay() {
             None => (self.forget(item, Outcome::Success), None),
-            // Keep the rate limiter's count, so that repeated requeues increase the delay.
+            // Do not reset the rate limiter, so that repeated requeues increase the delay.
             Some(Duration::ZERO) => {
                 let requeue = AddOptions { rate_limited: true, ..requeue };
                 (Outcome::RequeueAfter, Some(self.queue.add_with(item.key().clone(), requeue)))
@@ -207,7 +207,7 @@ impl<K: RequestKey> Worker<K> {
     }
 
     fn fail(&self, item: WorkItem<K, TokioClock>, error: &ReconcileError) -> bool {
-        // Format the error before logging, because a log subscriber might format it while holding a lock.
+        // Format the error before logging it, because a log subscriber may hold a lock while it formats.
         let text = error.to_string();
         let failures = item.num_requeues() + 1;
         if error.is_conflict() {
@@ -227,15 +227,15 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // A key that was added during the call may have been added because of the call's own write. The key therefore
-        // waits for the rate limiter's delay, like a retry.
+        // If the key was added during the reconciliation, the reconciliation's own write may be the cause. Therefore,
+        // wait for the rate limiter's delay, as for a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
         added != Some(Added::ShutDown)
     }
 
-    /// Retries a key after the rate limiter's delay, or after the requested delay `after`, whichever is longer.
+    /// Retries a key after the delay of the rate limiter or the requested delay `after`, whichever is longer.
     fn retry(&self, item: WorkItem<K, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };
@@ -251,8 +251,8 @@ impl<K: RequestKey> Worker<K> {
             Some(after) => {
                 let retry = AddOptions { priority, rate_limited: true, after: None };
                 let added = self.queue.add_with(key.clone(), retry);
-                // No worker can start the key before `postpone`, because the key stays in flight until the item is
-                // dropped.
+                // No worker can take the key before `postpone` is called, because the key is in flight until the item
+                // is dropped.
                 match added {
                     Added::ShutDown => Added::ShutDown,
                     _ => self.requests.postpone(&self.queue, &key, after.min(LONGEST_DELAY)),
@@ -263,7 +263,7 @@ impl<K: RequestKey> Worker<K> {
         added != Added::ShutDown
     }
 
-    /// Resets a key's failure count. If the rate limiter panics, the outcome is a panic, but the key is not retried.
+    /// Resets a key's failure count. If the rate limiter panics, the outcome is a panic. The key is not retried.
     fn forget(&self, item: &WorkItem<K, TokioClock>, outcome: Outcome) -> Outcome {
         match catch(|| self.queue.forget(item.key())) {
             Ok(()) => outcome,
@@ -274,8 +274,8 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    /// Retries a key after a panic of user code outside of the reconciler: in the limiter, in the error's `Display`, or
-    /// in the future's `Drop`.
+    /// Retries a key after user code outside of the reconciler has panicked: the limiter, the error's `Display` or the
+    /// future's `Drop`.
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
@@ -288,8 +288,8 @@ impl<K: RequestKey> Worker<K> {
     }
 }
 
-/// A key that a worker is processing. If this value is dropped before [`finish`](Self::finish), the controller keeps
-/// the key for the next run.
+/// A key that a worker is processing. If the guard is dropped before [`finish`](Self::finish) is called, the controller
+/// keeps the key for the next run.
 struct KeyInProgress<'a, K: RequestKey> {
     requests: &'a Requests<K>,
     key: Option<K>,

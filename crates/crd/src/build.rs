@@ -9,22 +9,23 @@ use crate::declaration::Declaration;
 use crate::definition::CustomResourceDefinition;
 use crate::structural::structural;
 
-/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. See the [crate
-/// documentation](crate) for an example.
+/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. For an example, see the
+/// [crate documentation](crate).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no CustomResourceDefinition",
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
 )]
 pub trait CustomResource: Resource + JsonSchema {
-    /// The parts of the definition that [`Resource`] does not declare, such as columns and short names.
+    /// The parts of the definition that are not in [`Resource`], such as columns and short names.
     const DECLARATION: Declaration;
 
     /// Returns this version's CustomResourceDefinition.
     ///
     /// # Panics
     ///
-    /// Panics if the type has no structural schema. Panics if the schema lacks the path of a column, the scale subresource or a selectable
-    /// field. The result depends only on the type, so a single test that calls `crd` detects a panic.
+    /// Panics if the type has no structural schema. Panics if the path of a column, the scale subresource or a
+    /// selectable field does not exist in the schema. The result depends only on the type, so a single test that calls
+    /// `crd` finds every panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,
@@ -87,8 +88,8 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
     Ok(version)
 }
 
-/// Returns the schema for the whole object. The API server validates `apiVersion`, `kind` and `metadata`, so the schema does not restrict
-/// these fields.
+/// Returns the schema of the whole object. The schema does not restrict `apiVersion`, `kind` and `metadata`, because
+/// the API server validates them.
 fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
     let mut schema = structural::<T>().map_err(|error| error.to_string())?;
     schema.remove("title");
@@ -96,7 +97,8 @@ fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
         return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        // The API server drops `status` from a create request if the status is a subresource, so the schema must not require `status`.
+        // The schema must not require `status` if it is a subresource, because the API server drops it from create
+        // requests.
         required.retain(|name| name != "metadata" && !(T::DECLARATION.has_status && name == "status"));
         if required.is_empty() {
             schema.remove("required");

@@ -6,8 +6,8 @@ use crate::declaration::Column;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
-/// Returns a definition's printer columns. Adds the column `Age` to declared columns, because kubectl adds `Age` only to a definition
-/// without columns.
+/// Returns a definition's printer columns. Adds the column `Age` after the declared columns, because kubectl adds it
+/// only to definitions without columns.
 pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
     let age =
         Column { name: "Age", json_path: AGE, column_type: Some("date"), format: None, description: None, priority: 0 };
@@ -78,11 +78,11 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
 
 enum Segment {
     Field(String),
-    /// A segment in brackets that selects list items: an index, a filter or a wildcard.
+    /// An index, a filter or a wildcard in brackets, which selects list items.
     Items,
 }
 
-/// Splits a JSON path such as `.spec.list[?(@.type=="a.b")].name`. A backslash in a name escapes a dot.
+/// Splits a JSON path such as `.spec.list[?(@.type=="a.b")].name`. In a name, a backslash escapes a dot.
 fn segments(path: &str) -> Option<Vec<Segment>> {
     let (mut found, mut rest) = (Vec::new(), path);
     while !rest.is_empty() {

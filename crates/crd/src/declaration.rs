@@ -1,13 +1,14 @@
 //! Custom resource declarations.
 
-/// The attributes of a custom resource that [`Resource`](pintle_meta::Resource) does not contain. `#[derive(Resource)]` sets these fields.
+/// The attributes of a custom resource that are not in [`Resource`](pintle_meta::Resource). `#[derive(Resource)]` sets
+/// these fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
     /// The singular name for kubectl.
     pub singular: &'static str,
     /// The short names for kubectl.
     pub short_names: &'static [&'static str],
-    /// The categories for kubectl, such as `all`.
+    /// The kubectl categories, such as `all`.
     pub categories: &'static [&'static str],
     /// Whether the status is a subresource.
     pub has_status: bool,
@@ -15,20 +16,20 @@ pub struct Declaration {
     pub scale: Option<Scale>,
     /// The printer columns.
     pub columns: &'static [Column],
-    /// The JSON paths of the fields for field selectors.
+    /// The JSON paths of the fields that field selectors can use.
     pub selectable_fields: &'static [&'static str],
-    /// The CEL rules for the whole object. Each rule may have an error message.
+    /// The CEL rules that apply to the whole object. Each rule can have an error message.
     pub rules: &'static [(&'static str, Option<&'static str>)],
-    /// Whether this version is deprecated. Clients that use a deprecated version get a warning.
+    /// Whether this version is deprecated. The API server sends a warning to clients that use a deprecated version.
     pub is_deprecated: bool,
     /// The deprecation warning. `None` means kube-apiserver's default text.
     pub deprecation_warning: Option<&'static str>,
     /// Whether the API server serves this version.
     pub is_served: bool,
-    /// Whether the API server stores objects in this version. Exactly one version in a definition must be stored.
+    /// Whether this is the storage version. Each definition has exactly one storage version.
     pub is_stored: bool,
-    /// The `Cargo.toml` version of the package that defines the resource, or `None` if unknown. If two programs install different versions
-    /// of the definition, the greater version wins.
+    /// The version in the `Cargo.toml` of the package that defines the resource, or `None` if unknown. If two programs
+    /// install different versions of the definition, the higher version wins.
     pub package_version: Option<&'static str>,
 }
 

@@ -15,12 +15,12 @@ use crate::requests::Requests;
 
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A source that adds keys when the controller's caches have synced, and again after each period. `K` is the key type:
-/// see [`RequestKey`].
+/// A source that adds keys after the controller's caches have synced, and then periodically. `K` is the key type: see
+/// [`RequestKey`].
 ///
-/// A key that is still queued or delayed when a period ends is not added twice. For a failed key, the timer has the
-/// same effect as a change to an object, which may shorten or end the backoff. The timer's keys have
-/// [`LOW_PRIORITY`](crate::LOW_PRIORITY), so changed objects come first. Periods of less than 1 ms count as 1 ms.
+/// A key that is already queued or delayed is not added a second time. For a failed key, the timer acts like a change
+/// to an object: it may shorten or end the backoff. Keys from the timer have [`LOW_PRIORITY`](crate::LOW_PRIORITY), so
+/// changed objects are processed first. Periods shorter than 1 ms are increased to 1 ms.
 ///
 /// # Examples
 ///
@@ -60,12 +60,12 @@ impl<K: RequestKey> Every<K> {
         Self::keys(period, move || [key.clone()])
     }
 
-    /// Creates a timer that calls `keys` and adds all returned keys, for example the keys of all objects in a lister.
-    /// The first call happens after the controller's caches have synced. If `keys` or its iterator panics, the
-    /// controller fails.
+    /// Creates a timer that calls `keys` and adds the returned keys, for example the keys of all objects in a lister.
+    /// `keys` is first called after the controller's caches have synced. If `keys` or its iterator panics, the
+    /// controller's run fails.
     ///
-    /// Return a lazy iterator to avoid storing a list of all keys. While the timer adds many keys, it yields to other
-    /// tasks.
+    /// To avoid collecting all keys in memory, return a lazy iterator. The timer yields to other tasks while it adds
+    /// many keys.
     pub fn keys<I>(period: Duration, keys: impl Fn() -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item = K>,
@@ -89,7 +89,7 @@ impl<K: RequestKey> Source<K> for Every<K> {
     fn start(&self, requests: Requests<K>) -> Feed {
         let (period, first, keys) = (self.period, self.first, self.keys.clone());
         let run = async move {
-            // Before the caches have synced, `keys` would read from empty caches.
+            // Wait until the caches have synced, so that `keys` does not read from empty caches.
             requests.synced().await;
             sleep(first).await;
             loop {

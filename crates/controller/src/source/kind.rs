@@ -27,7 +27,7 @@ use crate::requests::Requests;
 
 /// A source that adds keys for the objects of an informer, optionally filtered by [`Predicate`]s.
 ///
-/// A `&SharedInformer` converts to a `Kind`.
+/// `&SharedInformer` implements `Into<Kind>`.
 ///
 /// # Examples
 ///
@@ -52,12 +52,12 @@ pub struct Kind<T: Object> {
 }
 
 impl<T: Object> Kind<T> {
-    /// Creates a source that uses all events of `informer`.
+    /// Creates a source for all events of `informer`.
     pub fn of(informer: &SharedInformer<T>) -> Self {
         Self { informer: informer.clone(), predicate: None }
     }
 
-    /// Makes the source use only the events that `predicate` and all earlier predicates pass.
+    /// Adds a predicate. The source uses only the events that all its predicates accept.
     #[must_use]
     pub fn when(self, predicate: impl Predicate<T>) -> Self {
         let predicate: Arc<dyn Predicate<T>> = match self.predicate {
@@ -90,10 +90,10 @@ impl<T: Object> fmt::Debug for Kind<T> {
     }
 }
 
-/// The relation between the objects of a source and the keys of the controller.
+/// How the objects of a source relate to the keys of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// The key of an object is the key that the controller reconciles.
+    /// The controller reconciles the objects, so the objects' keys are the controller's keys.
     Main,
     /// The reconciler probably writes the objects.
     Written,
@@ -102,8 +102,8 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
-    /// Returns the relation of a source that uses this handler. The reconciler probably writes the objects if the
-    /// handler returns their own keys or the keys of their owners.
+    /// Returns the relation for a source with this handler. If the handler returns an object's own key or the keys of
+    /// its owners, the reconciler probably writes the objects.
     pub(crate) fn of<H: 'static>(handler: &H) -> Self {
         let handler: &dyn Any = handler;
         match handler.is::<EnqueueObject>() || handler.is::<EnqueueOwner>() {
@@ -121,7 +121,7 @@ impl Relation {
     }
 }
 
-/// A [`Kind`] with a handler for its events.
+/// A [`Kind`] with its event handler.
 pub(crate) struct KindSource<T: Object, K, H> {
     kind: Kind<T>,
     handler: Arc<H>,
@@ -130,17 +130,17 @@ pub(crate) struct KindSource<T: Object, K, H> {
     pump: Mutex<Option<Pump>>,
 }
 
-/// Reads one subscription both during and between runs, so that no deletion is missed while no replica leads.
+/// Reads the same subscription during and between runs, so that no deletion is missed while no replica is the leader.
 struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether the task has read an event from the subscription. If this flag is set when a run starts, the run needs a
-    /// new subscription, because it has missed events.
+    /// Whether the task has received an event. If the flag is set when a run starts, the run also needs a new
+    /// subscription, because it has missed the earlier events.
     has_read: Arc<AtomicBool>,
 }
 
-/// How long lists and watches may fail before the source counts as not ready.
+/// How long lists and watches may fail before the source is reported as not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
@@ -149,11 +149,10 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
         Self { kind, handler: Arc::new(handler), relation, requests, pump }
     }
 
-    /// Calls `with` with the task that reads the subscription. Starts the informer and the task if they are not
-    /// running.
+    /// Passes the pump to `with`. Starts the informer and the pump's task if they are not running.
     fn pump<R>(&self, with: impl FnOnce(&Pump) -> R) -> R {
         self.kind.informer.start();
-        // No code of the user runs under this lock.
+        // No user code runs under this lock.
         let mut pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
         pump.take_if(|pump| pump.task.is_finished());
         with(pump.get_or_insert_with(|| self.start_pump()))
@@ -166,7 +165,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
         let (mapper, reads) = (self.mapper(), has_read.clone());
         let run = async move {
             while let Some(event) = events.next().await {
-                // Set the flag before mapping the event, so that a run that begins later sees the flag.
+                // Set the flag before mapping the event, so that a run that starts later sees the flag.
                 reads.store(true, Ordering::SeqCst);
                 match mapper.requests.is_open() {
                     true => mapper.map(&event),
@@ -200,7 +199,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Source<K> for KindSource<T, K, 
     }
 
     fn attach(&self, requests: &Requests<K>) {
-        // Ignore the result, because the cell is set only once.
+        // `set` cannot fail, because `attach` is called only once.
         _ = self.requests.set(requests.clone());
     }
 
@@ -225,7 +224,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Source<K> for KindSource<T, K, 
     fn start(&self, _: Requests<K>) -> Feed {
         let (mut ended, mut sync, has_read) =
             self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
-        // A new subscription for this run repeats the objects that the task of the pump has already read. The pump
+        // If the pump has already read events, a new subscription repeats the existing objects for this run. The pump
         // delivers all later changes.
         let mut replay = has_read.then(|| self.kind.informer.subscribe());
         let mut replay_sync = replay.as_ref().map(Subscription::sync_handle);
@@ -269,7 +268,7 @@ async fn is_through(replay: &mut Option<SyncHandle>) -> bool {
     }
 }
 
-/// Maps the events of a kind to keys.
+/// Maps events of one kind to keys.
 struct Mapper<T, K, H> {
     source: Arc<str>,
     predicate: Option<Arc<dyn Predicate<T>>>,
@@ -279,7 +278,7 @@ struct Mapper<T, K, H> {
 }
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
-    /// Adds the keys that the handler returns for an event to the queue.
+    /// Adds the keys that the handler returns for the event to the queue.
     fn map(&self, event: &ResourceEvent<T>) {
         let (priority, own_write) = (priority(event), self.relation.own_write(event));
         self.guarded(event, || {
@@ -292,8 +291,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Keeps those keys of an event that the next run cannot find through existing objects. These are keys of deleted
-    /// objects, and keys that the handler returned only for an object's state before its update.
+    /// Keeps the keys of an event that the next run cannot find by listing objects: keys of deleted objects, and keys
+    /// that the handler returned only for an object's state before an update.
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,
@@ -323,7 +322,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Returns a cause that says that the event added `key` to the queue.
+    /// Returns the cause for adding `key` because of the event.
     fn reason(&self, event: &ResourceEvent<T>, key: &K) -> CauseReason {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
@@ -334,7 +333,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         };
         let resource_version = event.object().resource_version().to_owned();
         let object = match object_key(key) {
-            // A clone shares the text of the key.
+            // Cloning the key is cheap, because clones share its text.
             Some(key) if self.relation == Relation::Main => key.clone(),
             _ => event.object().key(),
         };
@@ -345,7 +344,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         self.predicate.as_ref().is_none_or(|predicate| predicate.allows(event))
     }
 
-    /// Calls `call`, so that a panic of a user function for one event does not affect other events.
+    /// Calls `call` and catches panics, so that a panic of user code affects only one event.
     fn guarded(&self, event: &ResourceEvent<T>, call: impl FnOnce()) {
         if let Err(panic) = catch(call) {
             let source = &*self.source;
@@ -354,7 +353,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
     }
 }
 
-/// Returns the priority for the keys of an event. Objects of a first list or a resync get a lower priority, because
+/// Returns the priority for the keys of an event. Objects of an initial list or a resync have a lower priority, because
 /// they may not have changed.
 fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     match event {
@@ -364,8 +363,8 @@ fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     }
 }
 
-/// Returns whether an event of the reconciled object ends its back-off immediately. A reconciler usually does not write
-/// the spec of its own object, and does not create or delete this object.
+/// Returns whether an event of the reconciled object ends its backoff immediately. Usually, a reconciler does not
+/// change the spec of the reconciled object, and does not create or delete this object.
 fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
     match event {
         ResourceEvent::Added { is_initial, .. } => !is_initial,
@@ -390,7 +389,7 @@ mod tests {
         Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
     }
 
-    /// The next run derives the keys of existing objects from the newest state of these objects, so a standby need not keep them.
+    /// The next run finds the keys of existing objects by listing them, so a standby does not store these keys.
     #[test]
     fn standby_keeps_no_keys_of_existing_objects() {
         let by_group = EnqueueMapped::new(|object: &DynamicObject| {

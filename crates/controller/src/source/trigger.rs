@@ -1,4 +1,4 @@
-//! A source for keys that the program adds.
+//! A source for keys that are added by the program.
 
 use std::future::pending;
 use std::mem::take;
@@ -14,18 +14,18 @@ use crate::requests::{Requests, WeakRequests};
 /// A source to which the program can add keys from any thread, like controller-runtime's `Channel`. `K` is the key
 /// type: see [`RequestKey`].
 ///
-/// Clones refer to the same trigger. A trigger may belong to several controllers, and each of these controllers
-/// receives each key. A controller that is not running keeps the keys for its next run, without duplicates. A
-/// controller that is built later also receives earlier keys, unless one of the trigger's controllers has already run.
+/// Clones share the same controllers. If several controllers use a trigger, each of them receives all keys. A
+/// controller that is not running stores the keys for its next run, without duplicates. A controller that is built
+/// later also receives earlier keys, unless one of the trigger's controllers has already run.
 ///
-/// With [sharded](crate::Manager::sharded) controllers, only the controller of the key's shard in this process receives
-/// the key. If another replica leads the shard, this process keeps the key, and reconciles it only after taking over
-/// the shard. Call [`trigger`](Self::trigger) on every replica. If the signal reaches only one replica, write to the
-/// object instead of calling `trigger`.
+/// With [sharded](crate::Manager::sharded) controllers, only the controller whose shard contains the key receives the
+/// key. If another replica leads the key's shard, the local controller stores the key and reconciles it only after
+/// taking over the shard. Call [`trigger`](Self::trigger) on every replica. If only one replica receives the signal,
+/// write to the object instead of calling `trigger`.
 ///
-/// A standby keeps only the newest 100,000 added keys, so that its memory is limited. The standby logs a warning when
-/// it first drops a key. Dropped keys of existing objects of the controller's main kind are not lost, because each run
-/// reconciles all these objects.
+/// To limit its memory, a standby stores only the newest 100,000 added keys. When the standby first drops a key, it
+/// logs a warning. Keys of the controller's main kind are not lost, because each run reconciles all existing objects of
+/// this kind.
 ///
 /// # Examples
 ///
@@ -56,8 +56,8 @@ pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 struct State<K> {
     controllers: Vec<WeakRequests<K>>,
     has_run: bool,
-    /// Keys for controllers that are built later. The keys arrived before the first run, or while the trigger had no
-    /// controller.
+    /// Keys for controllers that will be built later. Keys are stored here before the first run, and while the trigger
+    /// has no controller.
     waiting: Kept<K>,
 }
 
@@ -92,7 +92,7 @@ impl<K: RequestKey> Trigger<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // The state is consistent even after a panic in a key's `Ord` or `Clone`.
+        // A poisoned lock is safe to use: the state is consistent even if a key's `Ord` or `Clone` panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,7 +112,7 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
     fn attach(&self, requests: &Requests<K>) {
         let mut state = self.lock();
         let is_first = state.live().is_empty();
-        // A trigger can be added several times to a controller, but the controller receives each key once.
+        // If the same trigger was added to a controller several times, the controller receives each key once.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }

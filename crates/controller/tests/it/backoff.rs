@@ -1,4 +1,4 @@
-//! Tests of which changes end a backoff, and which changes wait for the retry.
+//! Tests which changes shorten or end a backoff.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,13 +15,13 @@ use pintle_testing::Collection;
 use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{Child, Site, informer, key, sites_named, touch};
 
-/// The calls for the site `x` write an annotation and then fail.
+/// Plans reconciliations that write an annotation to the site `x` and then fail.
 fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'static str) -> ReconcileError) {
     let (written, tries) = (sites.clone(), AtomicUsize::new(0));
     calls.plan("x", move |_| {
         let number = tries.fetch_add(1, Ordering::Relaxed);
-        // Stop writing after 1,000 calls. Without backoff, the calls would never stop, and the paused clock would never
-        // advance.
+        // Stop writing after 1,000 calls. Otherwise, a controller without backoff would reconcile forever, and the
+        // paused clock would never advance.
         if number < 1_000 {
             written
                 .change(&key("x"), |site| drop(site.metadata.annotations.insert("tries".into(), number.to_string())));
@@ -83,7 +83,7 @@ async fn call_that_writes_a_child_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// The event of the call's own write arrives while the call is still running.
+/// The event of the reconciliation's own write arrives before the reconciliation ends.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_waits_and_fails_backs_off() {
     let (sites, calls, tries) = (sites_named(&["x"]), Recorder::taking(0.1), AtomicUsize::new(0));
@@ -105,13 +105,13 @@ async fn call_that_writes_waits_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// Returns the number of seconds between `change` and the next reconciliation. The site has failed many times before.
+/// Returns the number of seconds from `change` to the next reconciliation of a site that has failed many times.
 async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f64 {
     let (sites, calls, trigger) = (sites_named(&["x"]), Recorder::new(), Trigger::new());
     calls.plan("x", |_| Err(ReconcileError::new("no")));
     let controller = Controller::of(&informer(&sites)).source(trigger.clone()).reconciler(calls.clone());
     let _running = run(&controller).await;
-    // After 330 s, the retry delay is 327.68 s (5 ms times 2^16).
+    // After 330 s, the retry delay is 5 ms * 2^16 = 327.68 s.
     pass(330.0).await;
     let last = calls.take_timed().last().unwrap().0;
     pass(last + 327.7 - 330.0 + wait).await;
@@ -141,7 +141,7 @@ async fn other_changes_end_a_backoff_unless_right_after_failure() {
     assert!((29.9..30.1).contains(&shortly_after), "{shortly_after} s");
 }
 
-/// The reconciler never writes secrets, so the event of the secret ends the backoff immediately.
+/// The reconciler never writes secrets, so an event of a secret ends the backoff immediately.
 #[tokio::test(start_paused = true)]
 async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
     for error in [
@@ -149,7 +149,7 @@ async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
         || ReconcileError::terminal("the secret is missing"),
     ] as [fn() -> ReconcileError; 2]
     {
-        // The secret appears during the call (5 s) or after the call (13 s).
+        // The secret is created during the reconciliation (5 s) or afterwards (13 s).
         for wait in [5.0, 13.0] {
             let (sites, secrets) = (sites_named(&["x"]), Collection::<Child>::default());
             let (calls, exists) = (Recorder::taking(10.0), Arc::new(AtomicBool::new(false)));
@@ -174,8 +174,7 @@ async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
     }
 }
 
-/// The reconciler writes objects that a handler maps to keys, so the controller cannot detect the reconciler's own
-/// writes.
+/// A handler maps the written objects to keys, so the controller cannot recognize the reconciler's own writes.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_mapped_objects_and_fails_backs_off() {
     for wait in [None, Some(Duration::from_secs(300))] {
@@ -200,10 +199,10 @@ async fn call_that_writes_mapped_objects_and_fails_backs_off() {
     }
 }
 
-/// The change may have fixed the problem, so the controller must not wait for the whole backoff.
+/// The change may have fixed the problem, so the controller must retry before the full backoff has elapsed.
 #[tokio::test(start_paused = true)]
 async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
-    // The change arrives during the call (5 s) or after the call (13 s).
+    // The change arrives during the reconciliation (5 s) or afterwards (13 s).
     for wait in [5.0, 13.0] {
         let (sites, children) = (sites_named(&[]), Collection::<Child>::default());
         let site = sites.put(Site::named("x"));
@@ -216,7 +215,7 @@ async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
         });
         let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
         let _running = run(&controller).await;
-        // After one more failure, the delay exceeds 300 s.
+        // The next failure increases the delay to more than 300 s.
         pass(450.0).await;
         while calls.running() == 0 {
             pass(0.1).await;

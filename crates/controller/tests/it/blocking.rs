@@ -44,7 +44,8 @@ impl Drop for OpensAtEnd {
     }
 }
 
-/// Returns a controller whose calls block their thread until the door opens, and a list of the called keys.
+/// Returns a controller whose reconciliations block their thread until the door opens, and a list of the reconciled
+/// keys.
 fn blocking(door: &Door, config: ControllerConfig) -> (Trigger, Controller, Arc<Mutex<Vec<String>>>) {
     let (trigger, door, calls) = (Trigger::new(), door.clone(), Arc::<Mutex<Vec<String>>>::default());
     let called = calls.clone();
@@ -89,7 +90,7 @@ fn blocking_call_is_counted_and_makes_replica_unready() {
     let (trigger, controller, _) = blocking(&door, soon(&metrics));
     let manager = Manager::new().controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
-    // The call blocks the runtime's only worker thread, so a task could not detect the blocked thread.
+    // The reconciliation blocks the runtime's only worker thread, so a task could not detect the problem.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let token = stop.clone();
     let run = runtime.spawn(async move { manager.run(&token).await });
@@ -120,7 +121,7 @@ fn lease_is_renewed_while_threads_are_blocked() {
     until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     let renewed = || leases.object(&key("lock")).and_then(|lease| lease.spec.renew_time);
     let mut seen = std::collections::BTreeSet::new();
-    // This number of renewals takes longer than a lease duration, so the lease is renewed while the thread is blocked.
+    // 15 renewals take longer than a lease duration, so the lease is renewed while the thread is blocked.
     until("the lease is renewed", || {
         seen.extend(renewed());
         seen.len() > 15
@@ -149,7 +150,7 @@ async fn replica_with_blocked_call_contends_only_after_it_ended() {
     tokio::task::spawn_blocking(waits).await.unwrap();
     take_lease_over(&leases, "stranger");
     trigger.trigger(key("next"));
-    // The other holder never renews the lease, so the lease expires soon.
+    // The new holder never renews the lease, so it expires soon.
     let (seen, held) = (status.clone(), leases.clone());
     let waits = move || {
         until("leadership is lost", || !seen.is_leader());
@@ -185,7 +186,7 @@ async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
     assert!(error.contains("\"hand\"") && error.contains("ns/blocks"), "{error}");
 }
 
-/// The manager also has shards. The elections of the shards end only on a stop request.
+/// The manager also has shards. The manager's shard elections end only after a stop request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn failed_leader_election_ends_a_manager_with_shards() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
@@ -234,8 +235,8 @@ async fn run_ends_despite_blocked_call_and_next_run_fails() {
 
 const CHILD: &str = "PINTLE_TEST_BLOCKED_CHILD";
 
-/// Runs a test of this binary in a new process, in which the reconciler blocks its thread forever. Returns the stderr
-/// of the process.
+/// Runs a test of this binary in a new process, in which a reconciliation blocks its thread forever. Returns the stderr
+/// output.
 fn run_blocked_process(name: &str) -> String {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
@@ -260,7 +261,7 @@ fn process_exits_after_stop_timeout_when_a_call_blocks() {
     );
 }
 
-/// The watchdog's log messages wait for the lock of stderr.
+/// The watchdog's log messages block on the stderr lock.
 #[test]
 fn process_exits_when_a_blocked_call_has_locked_stderr() {
     if env::var_os(CHILD).is_some() {
@@ -295,7 +296,7 @@ fn stop_with_a_blocked_call(trigger: &Trigger, controller: Controller, calls: Ar
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // Drops the runtime as at the end of `main`. If the process does not exit, this drop waits forever for the blocked
-    // thread.
+    // As at the end of `main`, drop the runtime. If the process did not exit, dropping the runtime would wait forever
+    // for the blocked thread.
     drop(runtime);
 }

@@ -1,4 +1,4 @@
-//! Tests of which changes cause which calls of the reconciler.
+//! Tests which changes cause reconciliations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -74,12 +74,12 @@ async fn reconciles_start_after_all_caches_have_synced() {
     let _running = run(&controller).await;
     pass(300.0).await;
     assert!(calls.take().is_empty());
-    // The controller logs a warning after 10 s, and then once a minute.
+    // The controller logs a warning after 10 s, and repeats it once a minute.
     assert_eq!(log.count("waits for its source \"Child\""), 5);
     let unsynced = controller.unsynced();
     assert_eq!(unsynced.len(), 1, "{unsynced:?}");
     assert!(unsynced[0].0 == "Child" && unsynced[0].1.contains("you may not list this"), "{unsynced:?}");
-    // After the permissions are granted, the controller continues without a restart.
+    // The controller recovers without a restart when the permissions are granted.
     children.faults().heal();
     pass(120.0).await;
     assert_eq!(calls.take(), ["a"]);
@@ -218,7 +218,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(calls.most_running(), 1);
     let busiest_after = async |next: usize| {
         limit.set(next);
-        // Wait for the calls that started under the previous limit.
+        // Wait for reconciliations that started under the previous limit.
         pass(1.5).await;
         calls.forget_most_running();
         names.iter().for_each(|name| touch(&sites, name));
@@ -230,7 +230,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(busiest_after(2).await, (2, 2));
     assert_eq!(busiest_after(0).await, (1, 1));
     assert_eq!(busiest_after(3).await, (3, 3));
-    // Workers that end must not lose keys.
+    // No keys may be lost when workers end.
     calls.take();
     pass(60.0).await;
     names.iter().for_each(|name| touch(&sites, name));
@@ -360,7 +360,7 @@ async fn every_controller_of_a_trigger_gets_each_key() {
     assert_eq!((a.take().len(), b.take().len()), (1, 0));
     let ending = run(&other).await;
     assert_eq!(b.take(), ["z"]);
-    // After all controllers are dropped, the trigger keeps keys for the next controller.
+    // When all controllers have been dropped, the trigger keeps keys for the next controller.
     ending.stop().await.unwrap();
     running.stop().await.unwrap();
     drop((one, other));
@@ -381,7 +381,7 @@ async fn default_order_prefers_changes_and_starves_no_key() {
     sites.put(Site::named("urgent"));
     pass(0.35).await;
     assert!(calls.take().contains(&"urgent".to_owned()));
-    // These changes keep the worker busy all the time.
+    // A continuous load of changes keeps the worker busy.
     for _ in 0..4_000 {
         sites.put(Site::named("busy"));
         sites.put(Site::named("busier"));
@@ -443,7 +443,7 @@ async fn first_tick_comes_after_the_caches_synced() {
         assert_eq!(names.len(), 2, "the cache is complete");
         names
     };
-    // The predicate drops all events, so only the timer adds keys.
+    // The predicate rejects all events, so only the timer adds keys.
     let objects = Kind::of(&informer).when(|_: &ResourceEvent<Site>| false);
     let controller = Controller::of(objects).source(Every::keys(Duration::from_secs(3_600), keys));
     let controller = controller.reconciler(calls.clone());

@@ -136,7 +136,7 @@ fn throttled() -> Status {
 enum Failed {
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// An error with a boxed status, like `restreq::Error`.
+    /// An error whose source is a boxed status, like `restreq::Error`.
     #[error("the request failed: {0}")]
     Boxed(#[source] Box<Status>),
 }

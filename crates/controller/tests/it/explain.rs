@@ -70,7 +70,7 @@ async fn key_in_flight_is_explained() {
     let explanation = controller.explain(&key("slow"));
     assert_eq!(explanation.state, WorkState::InFlight { queued_again: true });
     assert!(explanation.to_string().starts_with("ns/slow: in flight, and queued again"), "{explanation}");
-    // The call takes longer than the shutdown timeout, so the run fails.
+    // The reconciliation outlasts the shutdown timeout, so the run fails.
     running.stop().await.unwrap_err();
 }
 

@@ -65,8 +65,8 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // The first call receives the object with the new finalizer. The write that adds the finalizer causes the second
-    // call.
+    // The first reconciliation receives the object with the new finalizer. The second reconciliation is caused by the
+    // write that added the finalizer.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
     pass(5.0).await;
@@ -128,7 +128,7 @@ async fn finalizer_write_conflicts_if_the_object_changed() {
     );
 }
 
-/// A 404 without a `Status` does not come from the API server.
+/// A 404 response without a `Status` object comes from a proxy and not from the API server.
 #[tokio::test(start_paused = true)]
 async fn page_of_a_proxy_removes_no_finalizer() {
     let (sites, options) = (sites_named(&["a"]), WriteOptions::default());

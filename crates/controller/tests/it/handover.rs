@@ -1,4 +1,4 @@
-//! Tests of deletions while no replica leads, and between a controller's runs.
+//! Tests deletions that happen while no replica is the leader or between two runs of a controller.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -38,7 +38,7 @@ async fn standby_reconciles_deletions_from_before_its_term() {
     pass(0.1).await;
     assert!(sites.remove(&key("x")));
     // `short-lived` is created and deleted while the standby watches. `z` is deleted while the watch is broken, so only
-    // a new list shows the deletion.
+    // a re-list reveals the deletion.
     sites.put(Site::named("short-lived"));
     pass(0.1).await;
     assert!(sites.remove(&key("short-lived")));
@@ -109,7 +109,7 @@ async fn deletions_between_runs_pass_through_sources_handlers_and_predicates() {
     run(&controller).await.stop().await.unwrap();
     assert_eq!(calls.take_sorted(), ["old", "site"]);
     assert!(children.remove(&key("child")));
-    // After an update, the handler returns a different key for the object. The previous key must also be reconciled.
+    // After the update, the handler returns a different key. The key from before the update must also be reconciled.
     others.change(&key("other"), |other| drop(other.metadata.labels.insert("for".into(), "new".into())));
     pass(1.0).await;
     let running = run(&controller).await;
@@ -154,7 +154,8 @@ async fn changes_on_a_standby_are_reconciled_once() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
 }
 
-/// The source reads the event between two runs. Its handler still runs when the next run takes the kept keys.
+/// The source reads the event between two runs. The event handler is still running when the next run takes the kept
+/// keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn deletion_handled_while_a_run_begins_is_reconciled() {
     let owner = sites_named(&[]).put(Site::named("site"));
@@ -181,8 +182,8 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     controller.warm_up();
     informer.wait_for_sync().await.unwrap();
     let limit = Duration::from_secs(30);
-    // Wait until the informer has read the addition. Otherwise, the addition and the deletion could cancel each other
-    // out.
+    // Wait until the informer has processed the addition. Otherwise, the addition and the deletion might cancel each
+    // other out.
     timeout(limit, async {
         while !informer.subscriptions().iter().all(|subscription| subscription.has_synced) {
             tokio::task::yield_now().await;
@@ -200,7 +201,7 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     running.stop().await.unwrap();
 }
 
-/// A standby must not store every key that the program has ever added.
+/// The memory of a standby must not grow with every key that the program adds.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_the_newest_added_keys() {
     const KEPT: u32 = 100_000;
@@ -224,7 +225,7 @@ async fn standby_keeps_the_newest_added_keys() {
     assert_eq!((calls[0], calls[1]), (0, 11), "key 0 is the newest, and keys 1 to 10 were dropped");
 }
 
-/// An algorithm with quadratic time would block the thread for many seconds.
+/// An algorithm with quadratic running time would need many seconds.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_many_keys_in_linear_time() {
     const KEYS: usize = 20_000;

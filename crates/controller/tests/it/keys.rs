@@ -49,8 +49,8 @@ fn tenants(sites: &Collection<Site>, children: &Collection<Child>) -> Builder<Te
         .watches(&informer(children), EnqueueMapped::new(tenant_of::<Child>))
 }
 
-/// Records the tenant and the failures of each request. Calls for the tenant `failing` fail, and calls for the tenant
-/// `slow` never end.
+/// Records the tenant and the number of failures of each request. Requests for the tenant `failing` fail, and requests
+/// for the tenant `slow` never complete.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<(String, u32)>>>);
 

@@ -1,5 +1,5 @@
-//! Records log events as lines, with all fields formatted as in a real subscriber. Tests of other crates also use this
-//! module.
+//! A log recorder that stores each event as a line, with all fields formatted as in a real subscriber. Other crates'
+//! tests also include this module.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -15,9 +15,9 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     /// Records all events on this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
-        // tracing caches whether an event is enabled. With a single subscriber in the process, the first thread that
-        // reaches the event determines the cached value. If this thread has no subscriber, the event is disabled on all
-        // threads. A second subscriber prevents this caching.
+        // The `tracing` crate caches for each call site whether its events are enabled. If the process has only one
+        // subscriber, the cached value depends on the first thread that reaches the call site. If that thread has no
+        // subscriber, the events are disabled on all threads. A second subscriber prevents this caching.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

@@ -1,4 +1,4 @@
-//! Tests of which replica reconciles, and of the order in which a manager starts and stops its parts.
+//! Tests which replica reconciles, and in which order a manager starts and stops its components.
 
 mod stop;
 mod terms;

@@ -1,4 +1,4 @@
-//! Tests of panics in user code, after which a run continues or fails, but never hangs.
+//! Tests of panics in user code. A run must continue or fail, but never hang.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -27,7 +27,7 @@ fn config(queue: QueueSetup, metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { queue: Some(queue), ..metrics.config() }
 }
 
-/// Waits for a run that ends without a stop request. Returns the run's error.
+/// Waits for a run to fail without a stop request. Returns the run's error.
 async fn end(running: Running) -> ControllerError {
     let ended = tokio::time::timeout(Duration::from_secs(1_000), running.task).await;
     ended.expect("the run is stuck").unwrap().unwrap_err()
@@ -39,7 +39,7 @@ fn assert_tells(error: &ControllerError, parts: &[&str]) {
     assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} are not all in {text}");
 }
 
-/// Checks that the only worker still processes both keys after a panic for the key `bad`.
+/// Checks that the controller's only worker processes both keys again after the key `bad` has caused a panic.
 async fn assert_goes_on(controller: &Controller, metrics: &TestMetrics, sites: &Collection<Site>, calls: &Recorder) {
     let running = run(controller).await;
     pass(0.5).await;
@@ -156,7 +156,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
         let error = run(&controller).await.stop().await.unwrap_err();
         assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter of the test panics"]);
     }
-    // Dropping the run's future must not propagate the panic in the queue's `Drop`.
+    // If the future of the run is dropped, a panic in the queue's `Drop` must not propagate.
     let stop = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
     assert!(run.await.is_err());
@@ -182,7 +182,7 @@ async fn panic_in_error_display_retries_its_key() {
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the Display of the test panics"]);
 }
 
-/// A future that never completes, and panics when it is dropped.
+/// A future that never completes and panics when dropped.
 struct Grenade;
 
 impl Future for Grenade {
@@ -243,13 +243,13 @@ async fn panic_dropping_a_panic_payload_retries_its_key() {
     assert_goes_on(&controller, &metrics, &sites, &calls).await;
 }
 
-/// A FIFO order whose methods panic if the test requests a panic.
+/// A FIFO order whose methods panic on request.
 #[derive(Debug, Default)]
 struct BadOrder {
     fifo: Fifo,
     push: bool,
     pop: bool,
-    /// A ticket that later calls of `pop` return again.
+    /// A ticket that `pop` returns a second time.
     stale: Option<Ticket>,
     keep: bool,
     has_panicked: bool,
@@ -311,8 +311,8 @@ async fn panicking_order_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_worker_fails_the_run() {
-    // The order returns a ticket twice. The queue panics at the second ticket, because the ticket's key is already
-    // gone.
+    // The order returns the same ticket twice. The second ticket makes the queue panic, because its key was already
+    // removed.
     let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
     assert_tells(&error, &["\"site\"", "worker"]);
 }
@@ -350,8 +350,8 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // Add the key while it is in flight. When the item is dropped, the queue pushes the key into the order. The
-            // drop happens while the limiter's panic unwinds.
+            // Add the key while it is in flight. Dropping the item then pushes the key into the order. The item is
+            // dropped while the limiter's panic unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });

@@ -1,4 +1,4 @@
-//! Tests with an HTTP service that answers probes and scrapes from the manager's status.
+//! Tests of an HTTP service that answers probes and metric scrapes from the manager's status.
 
 use std::any::Any;
 use std::error::Error;
@@ -86,7 +86,8 @@ async fn service_answers_probes_and_scrapes_from_the_status() {
 
 #[test]
 fn status_debug_calls_user_code_without_its_lock() {
-    /// A provider whose `Debug` implementation formats the manager's status once. The status contains the provider.
+    /// A metrics provider whose `Debug` implementation formats the manager's status once. The status contains the
+    /// provider.
     #[derive(Clone, Default)]
     struct Curious {
         status: Arc<OnceLock<ManagerStatus>>,

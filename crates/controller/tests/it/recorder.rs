@@ -1,4 +1,4 @@
-//! A reconciler that records its calls and returns planned results.
+//! A reconciler that records its requests and returns planned results.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -73,7 +73,7 @@ impl Recorder {
         self.state.lock().unwrap().most_running
     }
 
-    /// Resets the maximum number of concurrent calls to the number of calls that are running now.
+    /// Resets the maximum concurrency to the number of requests that are in progress.
     pub(crate) fn forget_most_running(&self) {
         let mut state = self.state.lock().unwrap();
         state.most_running = state.running.len();
@@ -105,7 +105,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// A single call. Dropping this value records whether the call has completed.
+/// A single call. When dropped, records whether the request was completed.
 struct Call {
     recorder: Recorder,
     key: String,
@@ -160,8 +160,7 @@ impl TestMetrics {
         ControllerConfig { metrics: self.provider(), ..Default::default() }
     }
 
-    /// Returns the value of each metric, summed over all labels. `names` do not contain the prefix
-    /// `controller_runtime_`.
+    /// Returns the values of metrics, summed over all labels. `names` omit the prefix `controller_runtime_`.
     pub(crate) fn numbers<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.0.value(&format!("controller_runtime_{name}"), &[]).unwrap())
     }

@@ -63,7 +63,8 @@ fn recording(
     })
 }
 
-/// Returns a manager and a list of all called keys. Calls for the key "blocks" block their thread until the door opens.
+/// Returns a manager and a list of all reconciled keys. Reconciliations of the key "blocks" block their thread until
+/// the door opens.
 fn blocking(
     leases: &Collection<Lease>,
     election: LeaderElectionConfig,
@@ -90,7 +91,6 @@ fn blocking(
     (manager, called)
 }
 
-/// Runs the blocking function `wait` on a separate thread, so that the runtime is not blocked.
 async fn on_a_thread(wait: impl FnOnce() + Send + 'static) {
     tokio::task::spawn_blocking(wait).await.unwrap();
 }
@@ -160,8 +160,8 @@ async fn other_replica_takes_the_shard_of_a_blocked_call() {
     second.task.await.unwrap().unwrap();
 }
 
-/// The only replica wins its lost shard again while a call for the shard still blocks. The replica must give up the new
-/// term, and continue with its other shards.
+/// The only replica acquires a lost shard again while a reconciliation of the shard still blocks its thread. The
+/// replica must give up the new term and continue with its other shards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replica_gives_a_shard_up_and_continues() {
     let (leases, trigger, door) = (Collection::<Lease>::default(), Trigger::new(), Door::default());

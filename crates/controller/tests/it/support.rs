@@ -54,8 +54,8 @@ pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
     sites.change(&key(name), |_| {});
 }
 
-/// Deletes a site while all watches are broken. The revision of the watches has expired, so they cannot resume, and
-/// only a re-list shows the deletion.
+/// Deletes a site while all watches are broken. The watches cannot resume, because their revision has expired, so only
+/// a re-list reveals the deletion.
 pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
     sites.break_watches(Break::expired());
     assert!(sites.remove(&key(name)));

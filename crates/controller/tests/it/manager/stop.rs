@@ -1,4 +1,4 @@
-//! Tests that a manager stops in order and in time, even after failures.
+//! Tests that a manager stops in the right order and in time, even after failures.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -310,7 +310,7 @@ async fn panic_in_warm_up_stops_the_manager() {
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
-/// Polls the inner future. Completes when the inner future completes, or after a fixed number of polls.
+/// Polls the inner future. Completes when the inner future completes or after a fixed number of polls.
 struct Polls<F>(Pin<Box<F>>, usize);
 
 impl<F: Future> Future for Polls<F> {

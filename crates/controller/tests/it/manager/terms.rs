@@ -1,4 +1,4 @@
-//! Tests of lost leadership terms, and of the terms after a lost term.
+//! Tests of lost leadership terms and the terms that follow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +59,7 @@ async fn waiting_keys_survive_a_lost_term() {
     assert_eq!(calls.take_sorted(), ["x", "y", "z"]);
 }
 
-/// A clock that jumps past a leadership term's deadline before any task wakes up.
+/// A clock that jumps past the deadline of a leadership term before any task wakes up.
 #[derive(Debug, Default)]
 struct Jumps(SystemClocks, AtomicBool);
 
