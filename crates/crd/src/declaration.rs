@@ -33,8 +33,8 @@ pub struct Declaration {
     pub package_version: Option<&'static str>,
 }
 
-/// A placeholder for a struct with invalid attributes. The derive macro reports the invalid attribute, so the program does not compile and
-/// never uses this value.
+/// A placeholder for structs with invalid attributes. A placeholder is never used at run time, because the derive macro
+/// reports the invalid attribute as a compile error.
 pub const NO_DECLARATION: Declaration = Declaration {
     singular: "",
     short_names: &[],
@@ -54,11 +54,11 @@ pub const NO_DECLARATION: Declaration = Declaration {
 /// The scale subresource's JSON paths.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// The path of the desired number of replicas, under `.spec`.
+    /// The JSON path of the desired number of replicas, under `.spec`.
     pub spec_replicas: &'static str,
-    /// The path of the observed number of replicas, under `.status`.
+    /// The JSON path of the observed number of replicas, under `.status`.
     pub status_replicas: &'static str,
-    /// The path of the label selector as a string, which a HorizontalPodAutoscaler needs.
+    /// The JSON path of the label selector in string form, which a HorizontalPodAutoscaler requires.
     pub label_selector: Option<&'static str>,
 }
 
@@ -69,9 +69,10 @@ pub struct Column {
     pub name: &'static str,
     /// The JSON path of the value.
     pub json_path: &'static str,
-    /// `integer`, `number`, `string`, `boolean` or `date`. `None` uses the type that the schema declares for `json_path`.
+    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` uses the schema's type for
+    /// `json_path`.
     pub column_type: Option<&'static str>,
-    /// The value's OpenAPI format, such as `int32`.
+    /// The OpenAPI format of the column, such as `int32`.
     pub format: Option<&'static str>,
     /// The description of the column.
     pub description: Option<&'static str>,

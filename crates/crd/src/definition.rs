@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-/// An `apiextensions.k8s.io/v1` CustomResourceDefinition with a JSON spec. The serialized form contains `apiVersion` and `kind`, so kubectl
-/// can apply a definition that is written as YAML.
+/// An `apiextensions.k8s.io/v1` CustomResourceDefinition with a JSON spec. The serialized form contains `apiVersion`
+/// and `kind`, so a definition can be written as YAML and applied with kubectl.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomResourceDefinition {
@@ -16,18 +16,19 @@ pub struct CustomResourceDefinition {
     kind: String,
     /// The metadata. A definition's name is `plural.group`.
     pub metadata: ObjectMeta,
-    /// The spec as JSON, with the names, the scope and the versions.
+    /// The spec as JSON, including the names, the scope and the versions.
     pub spec: Value,
     /// The status, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
-    /// The `Cargo.toml` version of the package that built this definition. Not serialized, so that a release does not change the manifest.
+    /// The `Cargo.toml` version of the package that built this definition. This field is not serialized, so that a
+    /// release does not change the manifest.
     #[serde(skip)]
     built_by: Option<&'static str>,
 }
 
 impl PartialEq for CustomResourceDefinition {
-    /// Compares the serialized fields, which exclude `built_by`.
+    /// Compares only the serialized fields, so `built_by` is ignored.
     fn eq(&self, other: &Self) -> bool {
         (&self.api_version, &self.kind, &self.metadata) == (&other.api_version, &other.kind, &other.metadata)
             && self.spec == other.spec
@@ -43,7 +44,7 @@ pintle_meta::resource!(
     Cluster
 );
 
-/// The annotation with the version of the program that installed a definition.
+/// The annotation for the version of the program that installed a definition.
 pub const PACKAGE_VERSION: &str = "pintle-package-version";
 
 fn api_version() -> String {
@@ -61,12 +62,12 @@ pub struct DefinitionStatus {
     /// The conditions, such as `Established`.
     #[serde(default)]
     pub conditions: Conditions,
-    /// The versions in which some objects may still be stored.
+    /// The versions in which objects may still be stored.
     #[serde(default, deserialize_with = "null_default")]
     pub stored_versions: Vec<String>,
 }
 
-/// Decodes `null` as an empty list, because Go writes a nil slice as `null`.
+/// Decodes `null` as an empty list, because Go encodes a nil slice as `null`.
 fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
@@ -77,12 +78,12 @@ impl CustomResourceDefinition {
         Self { api_version: api_version(), kind: kind(), metadata, spec, status: None, built_by }
     }
 
-    /// Converts another library's definition, such as the result of `crd` for a type with kube's
+    /// Converts a definition from another library, such as the result of `crd` for a type with kube's
     /// `#[derive(CustomResource)]`.
     ///
     /// # Errors
     ///
-    /// Returns an error if `definition` does not serialize as an `apiextensions.k8s.io/v1` CustomResourceDefinition.
+    /// Returns an error if `definition` is not serialized as an `apiextensions.k8s.io/v1` CustomResourceDefinition.
     ///
     /// # Examples
     ///
@@ -111,21 +112,21 @@ impl CustomResourceDefinition {
         Ok(definition)
     }
 
-    /// Returns `true` if the condition `Established` is true. The server then serves the resource.
+    /// Returns `true` if the condition `Established` is true, which means that the server serves the resource.
     pub fn is_established(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
 
-    /// Returns the version of the program that installs or has installed this definition, such as `1.4.0`. The annotation
-    /// [`PACKAGE_VERSION`] contains the version of an installed definition. For a definition from [`crd`](crate::CustomResource::crd), the
-    /// version comes from the `Cargo.toml` of the type's package.
+    /// Returns the version of the program that installed or will install this definition, such as `1.4.0`. For an
+    /// installed definition, the version comes from the annotation [`PACKAGE_VERSION`]. For a definition from
+    /// [`crd`](crate::CustomResource::crd), the version comes from the `Cargo.toml` of the type's package.
     pub fn package_version(&self) -> Option<&str> {
         let annotation = self.metadata.annotations.get(PACKAGE_VERSION).map(String::as_str);
         annotation.or(self.built_by)
     }
 
-    /// Sets the annotation [`PACKAGE_VERSION`], the SemVer version of the program that installs this definition. An
-    /// operator build with a smaller version does not replace the definition.
+    /// Sets the annotation [`PACKAGE_VERSION`] to the SemVer version of the program that installs this definition. An
+    /// operator build with a lower version does not replace the definition.
     #[must_use]
     pub fn with_package_version(mut self, version: impl Into<String>) -> Self {
         self.metadata.annotations.insert(PACKAGE_VERSION.into(), version.into());
@@ -138,14 +139,14 @@ impl CustomResourceDefinition {
         versions.filter(|version| version["served"] == true).filter_map(|version| version["name"].as_str()).collect()
     }
 
-    /// Merges the definitions of a kind's versions into one definition. The versions keep their order. The names of the resource come from
-    /// the stored version.
+    /// Merges the definitions for several versions of a kind into one definition. The versions keep their order. The
+    /// resource names come from the storage version.
     ///
     /// # Errors
     ///
     /// - The definitions have different names.
     /// - A version occurs twice.
-    /// - No version is stored, or more than one.
+    /// - No version or more than one version is the storage version.
     ///
     /// # Examples
     ///
@@ -201,10 +202,10 @@ impl CustomResourceDefinition {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The definitions have different names, such as these two.
+    /// The definitions have different names. Contains two of the names.
     #[error("{0:?} and {1:?} are different definitions; give all versions the same group and plural")]
     Names(String, String),
-    /// No version is stored, or more than one. Contains the number of stored versions.
+    /// No version or more than one version is the storage version. Contains the number of storage versions.
     #[error("{}", stored(*.0))]
     Stored(usize),
     /// Two definitions contain this version.

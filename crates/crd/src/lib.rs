@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions from Rust structs.
 //!
-//! `#[derive(Resource)]` turns a struct with the fields `metadata`, `spec` and `status` into a custom resource. The struct must also
-//! implement serde's traits and schemars' `JsonSchema`. [`CustomResource::crd`] returns the definition with the structural schema that
-//! kube-apiserver requires.
+//! `#[derive(Resource)]` turns a struct with the fields `metadata`, `spec` and `status` into a custom resource. The
+//! struct must also implement serde's traits and schemars' `JsonSchema` trait. [`CustomResource::crd`] returns the
+//! definition, with the structural schema that kube-apiserver requires.
 //!
 //! ```
 //! use pintle_crd::{CustomResource, Resource};
@@ -41,7 +41,7 @@
 //! assert_eq!(schema["properties"]["spec"]["properties"]["replicas"]["maximum"], 20);
 //! ```
 //!
-//! With the facade `pintle`, omit `crate = pintle_crd`.
+//! If you use the `pintle` crate, omit `crate = pintle_crd`.
 //!
 //! # Attributes
 //!
@@ -63,31 +63,33 @@
 //!
 //! # Schemas
 //!
-//! This crate converts the struct's schemars schema to a
+//! This crate converts the schemars schema of the struct to a
 //! [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema)
 //! schema:
 //!
-//! - An enum of unit variants is a string with `enum`. A tagged, untagged or flattened enum of structs becomes an object with the
-//!   properties of all variants. `oneOf` or `anyOf` lists each variant's required properties.
-//! - An `Option` field is not required, and kube-apiserver drops a `null` value. An `Option` as a list item or a map value becomes
-//!   `nullable`.
+//! - An enum of unit variants becomes a string with an `enum` list. An enum of structs (tagged, untagged or flattened)
+//!   becomes an object with the properties of all variants. The `oneOf` or `anyOf` of the object lists the required
+//!   properties of each variant.
+//! - An `Option` field becomes an optional property. kube-apiserver drops `null` values of optional properties. An
+//!   `Option` inside a list or a map becomes `nullable`.
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
-//! - An integer or string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
-//! - A set of scalars is a list with the list type `set`. [`Conditions`](pintle_meta::Conditions) are a list with the list type `map`.
-//! - Formats that kube-apiserver does not support, such as `uint32`, are removed, but the numbers' bounds are kept.
+//! - A type for integers or strings, such as k8s-openapi's `IntOrString`, is marked with `x-kubernetes-int-or-string`.
+//! - A set of scalars becomes a list with the list type `set`. [`Conditions`](pintle_meta::Conditions) become a list
+//!   with the list type `map`.
+//! - Formats that kube-apiserver does not support, such as `uint32`, are removed. The bounds of the numbers are kept.
 //! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
 //!
-//! If the status is a subresource, the field `status` must be an `Option` or have a serde default. Any other `status` type is a compile
-//! error, because a new object has no status.
+//! If the status is a subresource, the `status` field must be an `Option` or have a serde default. Other types of
+//! `status` cause a compile error, because a new object has no status.
 //!
-//! A recursive type has no structural schema, so [`crd`](CustomResource::crd) panics. The panic message names the field, and suggests the
-//! schema [`preserve_unknown_fields`]. One test that calls `crd` detects the panic.
+//! A recursive type has no structural schema, so [`crd`](CustomResource::crd) panics. The panic message names the field
+//! and suggests the schema [`preserve_unknown_fields`]. A single test that calls `crd` detects the panic.
 //!
 //! # Main items
 //!
 //! - [`Resource`] is the derive macro.
 //! - [`CustomResource`] is the trait that the macro implements.
-//! - [`CustomResourceDefinition`] is the object to apply.
+//! - [`CustomResourceDefinition`] is the definition, which can be applied to a cluster.
 
 mod build;
 mod columns;
@@ -102,7 +104,7 @@ pub use definition::{CustomResourceDefinition, DefinitionStatus, MergeError, PAC
 pub use pintle_derive::Resource;
 pub use structural::preserve_unknown_fields;
 
-/// Items that the derive macro's generated code uses.
+/// Items for the code that the derive macro generates.
 #[doc(hidden)]
 pub mod __private {
     pub use pintle_meta::{ClusterScope, Metadata, NamespaceScope, Object, Resource, resource};

@@ -10,7 +10,7 @@ use crate::union::{merge, union};
 
 pub(crate) type Object = Map<String, Value>;
 
-/// The JSON Schema keywords that a structural schema may contain, in addition to keywords with the prefix `x-kubernetes-`.
+/// The allowed JSON Schema keywords of a structural schema. Keywords with the prefix `x-kubernetes-` are also allowed.
 const KEPT: &[&str] = &[
     "type",
     "title",
@@ -42,7 +42,7 @@ const KEPT: &[&str] = &[
     "not",
 ];
 
-/// The formats that kube-apiserver recognizes without a warning.
+/// The formats that kube-apiserver accepts without a warning.
 const FORMATS: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -100,10 +100,11 @@ impl fmt::Display for SchemaError {
     }
 }
 
-/// Returns a schema for any JSON value, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
+/// Returns a schema that accepts any JSON value, for `#[schemars(schema_with =
+/// "pintle_crd::preserve_unknown_fields")]`.
 ///
-/// kube-apiserver does not validate or prune a field with this schema. A recursive type needs this schema for the field that contains the
-/// type again.
+/// kube-apiserver does not validate or prune fields with this schema. In a recursive type, the field that contains the
+/// type itself needs this schema.
 pub fn preserve_unknown_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
@@ -116,14 +117,14 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or a map value. `path` is the place to name in errors.
+/// Converts the schema of a list item or a map value. Errors name `path` as the location.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
     allow_null_beside_enum(&mut schema);
     Ok(schema)
 }
 
-/// kube-apiserver compares a null value with the `enum` of a nullable schema, even if the list contains null. In `anyOf`, it
+/// kube-apiserver rejects null in a nullable schema with an `enum`, even if the `enum` contains null. In `anyOf`, it
 /// accepts null.
 fn allow_null_beside_enum(schema: &mut Object) {
     if schema.get("nullable") != Some(&Value::Bool(true)) {
@@ -134,19 +135,19 @@ fn allow_null_beside_enum(schema: &mut Object) {
     if let Some(others) = schema.insert("anyOf".into(), alternatives) {
         let rules = schema.entry("allOf").or_insert_with(|| json!([]));
         if let Value::Array(rules) = rules {
-            // kube-apiserver expects the alternatives of `x-kubernetes-int-or-string` in the first rule.
+            // For `x-kubernetes-int-or-string`, kube-apiserver requires the alternatives to be in the first rule.
             rules.insert(0, json!({"anyOf": others}));
         }
     }
 }
 
-/// Converts a property's schema. An `Option` property need not be nullable, because kube-apiserver removes a null value, and Rust
-/// decodes both null and an absent value as `None`.
+/// Converts a property's schema. The property of an `Option` does not need to be nullable: kube-apiserver removes null
+/// values, and Rust decodes an absent value as `None`.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // If a property has a default, the property must be nullable. Otherwise, kube-apiserver would replace null with the default.
+    // A property with a default must be nullable. Otherwise, kube-apiserver replaces null with the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert_nullable(schema, path)?;
-    // Keep the schema of `()`, which allows only null.
+    // Keep `()` nullable, because null is the only value of `()`.
     if !stays && schema.contains_key("type") {
         schema.remove("nullable");
     }
@@ -188,8 +189,8 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Returns `true` if a schema has no type, such as `{"required": ["a"]}`. A schema without a type only adds conditions to the enclosing
-/// schema.
+/// Returns `true` if the schema has no type, such as `{"required": ["a"]}`. Schemas without a type only add conditions
+/// to the schema that contains them.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
@@ -201,7 +202,7 @@ fn is_condition(schema: &Value) -> bool {
         && (schema.get("enum").is_none() || schema.get("description").is_none())
 }
 
-/// Removes the keywords that kube-apiserver forbids inside conditions, such as `oneOf` alternatives.
+/// Removes keywords that kube-apiserver forbids in conditions, such as in the alternatives of `oneOf`.
 fn condition(schema: Value) -> Value {
     let mut schema = object(schema);
     normalize(&mut schema);
@@ -211,7 +212,7 @@ fn condition(schema: Value) -> Value {
     schema.into()
 }
 
-/// Rewrites the keywords that a structural schema does not allow or writes differently.
+/// Replaces keywords that a structural schema forbids or represents differently.
 fn normalize(schema: &mut Object) {
     if let Some(constant) = schema.remove("const") {
         schema.insert("enum".into(), json!([constant]));
@@ -233,7 +234,7 @@ fn normalize(schema: &mut Object) {
                 schema.remove("type");
                 schema.insert(INT_OR_STRING.into(), true.into());
             }
-            // `union` returns an error if the alternatives have no common type.
+            // If the alternatives have no common type, `union` returns an error.
             _ => {
                 let alternatives: Vec<Value> = types.drain(..).map(|name| json!({ "type": name })).collect();
                 schema.remove("type");
@@ -259,7 +260,7 @@ fn normalize(schema: &mut Object) {
     if let Some(Value::Object(negated)) = schema.get_mut("not") {
         *negated = object(condition(std::mem::take(negated).into()));
     }
-    // The bound of `uint32` becomes a maximum, because kube-apiserver does not support the format.
+    // kube-apiserver does not support the format `uint32`, so express its upper bound as a maximum.
     if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
         schema.insert("maximum".into(), u32::MAX.into());
     }
@@ -272,7 +273,7 @@ fn normalize(schema: &mut Object) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
         schema.remove("format");
     }
-    // schemars generates `patternProperties` for a map with numeric keys.
+    // schemars represents maps with numeric keys as `patternProperties`.
     if let Some(Value::Object(patterns)) = schema.remove("patternProperties")
         && let Some((_, values)) = patterns.into_iter().next()
     {
@@ -283,7 +284,7 @@ fn normalize(schema: &mut Object) {
     }
 }
 
-/// Removes null members recursively. A default must not contain null members.
+/// Removes null members recursively. Nulls are not allowed inside a default.
 fn remove_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -302,7 +303,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
             *property = convert_property(property.take(), &path)?.into();
         }
     }
-    // kube-apiserver requires a schema of the items, even for `[T; 0]`.
+    // kube-apiserver requires a schema for the items, even for `[T; 0]`.
     if schema.get("type").is_some_and(|name| name == "array") && !schema.contains_key("items") {
         schema.insert("items".into(), json!({ "x-kubernetes-preserve-unknown-fields": true }));
     }
@@ -316,7 +317,8 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // A structural schema must not contain both `properties` and `additionalProperties`. Accept unknown fields instead.
+            // `properties` and `additionalProperties` exclude each other in a structural schema. Accept unknown fields
+            // instead.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
             } else {
@@ -338,9 +340,10 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Adds the keyword `type` if the other keywords imply it.
+/// Adds the `type` keyword if other keywords imply it.
 fn finish(schema: &mut Object) {
-    // Merging an enum's variants can produce both `properties` and `additionalProperties`, which a structural schema must not contain.
+    // Merging the variants of an enum can produce both `properties` and `additionalProperties`, which exclude each
+    // other in a structural schema.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 
-/// Merges the alternatives in `oneOf` or `anyOf` (`key`) into the schema.
+/// Merges the alternatives of `oneOf` or `anyOf` into the schema. `key` is the name of the keyword.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
-    // schemars writes a flattened `Option` with an alternative that accepts every object.
+    // In the schema of a flattened `Option`, one of schemars' alternatives accepts every object.
     let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
     let is_optional = alternatives.iter().any(accepts_all);
     for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
@@ -40,7 +40,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant accepts every value of the type. For example, an enum of strings can have a variant for unknown
+        // One variant accepts all values of the type. An example is an enum of strings that has a variant for unknown
         // strings.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
@@ -79,8 +79,8 @@ fn same(one: &Object, other: &Object) -> bool {
     plain(one) == plain(other)
 }
 
-/// Collects the values of all variants into one `enum`. The description lists each value with its meaning, like the
-/// descriptions of built-in types.
+/// Merges the values of all variants into one `enum`. The description lists the values with their meanings, as for
+/// Kubernetes' built-in types.
 fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let value_type = variants.first().and_then(|variant| variant.get("type")).cloned();
@@ -105,7 +105,7 @@ fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result
     Ok(())
 }
 
-/// Collects the properties of all variants, and adds a `oneOf` or `anyOf` entry for each variant.
+/// Merges the properties of all variants, and adds a `oneOf` or `anyOf` with an entry for each variant.
 fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let required: Vec<Vec<String>> = variants.iter().map(required).collect();
     let in_all = |name: &String| required.iter().all(|names| names.contains(name));
@@ -123,7 +123,7 @@ fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) ->
     if !names.is_empty() {
         schema.insert("required".into(), names.into_iter().collect());
     }
-    // A variant without a condition matches every object. The `oneOf` or `anyOf` would then restrict nothing.
+    // A variant without a condition matches every object, so a `oneOf` or `anyOf` would restrict nothing.
     if rules.iter().all(|rule| !rule.is_empty()) {
         add_rules(schema, key, rules);
     }
@@ -135,7 +135,8 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the condition that selects this variant: the fields that only this variant requires, and the variant's tag.
+/// Returns the condition that selects a variant: the fields that are required only in this variant, and the tag of the
+/// variant.
 fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
@@ -153,7 +154,7 @@ fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     rule
 }
 
-/// Adds a `oneOf` or `anyOf`. If the schema already has one from another flattened enum, `allOf` combines both.
+/// Adds a `oneOf` or `anyOf`. If another flattened enum has already added one, both are combined with `allOf`.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {
@@ -170,8 +171,8 @@ fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     }
 }
 
-/// Adds the keywords of `other`, a schema for the same value. If both schemas have a description, the description in
-/// `schema` wins.
+/// Adds the keywords of another schema for the same value. If both schemas have a description, the description of
+/// `schema` is kept.
 pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
     for (key, value) in other {
         let Some(present) = schema.get_mut(&key) else {
@@ -204,7 +205,8 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
     Ok(())
 }
 
-/// Several variants may have the same property, for example a tag whose value differs between the variants.
+/// Adds a property of a variant. Several variants may have the same property, such as a tag with a different value in
+/// each variant.
 fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Object(present)) = properties.get_mut(&name) else {
         properties.insert(name, new);
@@ -219,7 +221,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // The description belongs to only one variant.
+        // The description applies to only one of the variants.
         present.remove("description");
         return Ok(());
     }

@@ -43,7 +43,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes read so far. `group` and `version` may still be missing, although they are required.
+/// The attributes read so far. The required attributes `group` and `version` may still be missing.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,
@@ -173,7 +173,7 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     value.map_err(|error| Error::new(error.span(), format!("`{0}` has a text: write {0} = \"…\"", name_of(meta))))
 }
 
-/// Parses `name = true` or its short form `name`.
+/// Parses `name = true` or the short form `name`.
 fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     if !meta.input.peek(Token![=]) {
         return Ok(true);
@@ -273,8 +273,7 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.bytes().all(letters) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-/// Returns `true` if the API server accepts `kind`. In lower case, a kind must be a DNS label that begins with a
-/// letter.
+/// Returns `true` if the API server accepts `kind`. The lowercase kind must be a DNS label that begins with a letter.
 pub(crate) fn is_kind(kind: &str) -> bool {
     let label = kind.to_lowercase();
     is_label(&label) && label.len() <= 63 && label.starts_with(|first: char| first.is_ascii_lowercase())

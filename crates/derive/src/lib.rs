@@ -1,6 +1,6 @@
 //! The derive macro for custom resources.
 //!
-//! Use this macro through the crates `pintle-crd` or `pintle`. The documentation of `pintle-crd` describes the
+//! Use this macro through the `pintle-crd` or `pintle` crate. The documentation of `pintle-crd` describes the
 //! attributes.
 //!
 //! - [`macro@Resource`] implements `Object`, `Resource` and `CustomResource`.
@@ -14,7 +14,7 @@ mod stubs;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Implements `Object`, `Resource` and `CustomResource` for a struct with a field `metadata`.
+/// Implements `Object`, `Resource` and `CustomResource` for a struct with a `metadata` field.
 ///
 /// The documentation of `pintle-crd` describes the attributes and contains an example.
 #[proc_macro_derive(Resource, attributes(resource))]

@@ -1,6 +1,6 @@
 //! Computes a kind's default plural.
 
-/// Uses the English plural rules of kubebuilder and kube.
+/// Follows the English plural rules of kubebuilder and kube.
 pub(crate) fn plural(kind: &str) -> String {
     let word = kind.to_lowercase();
     let ends_in = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));

@@ -4,7 +4,7 @@ use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::{Attribute, DeriveInput, Error, Field, Meta, Result, Type};
 
-/// Checks that the status type can decode an object without a status. The API server accepts such an object.
+/// Checks that the status type supports an object without a status. The API server accepts objects without a status.
 pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
     if is_option(&status.ty) || has_default(&status.attrs) || has_default(&input.attrs) {
         return Ok(());
@@ -17,14 +17,14 @@ pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
 fn is_option(found: &Type) -> bool {
     match found {
         Type::Path(found) => found.path.segments.last().is_some_and(|last| last.ident == "Option"),
-        // A type that was passed to a `macro_rules!` macro is in a group.
+        // A type that is passed to a `macro_rules!` macro is wrapped in a group.
         Type::Group(found) => is_option(&found.elem),
         Type::Paren(found) => is_option(&found.elem),
         _ => false,
     }
 }
 
-/// Returns `true` if serde has a default for an absent field.
+/// Returns `true` if serde uses a default for a missing field.
 fn has_default(attributes: &[Attribute]) -> bool {
     let serde = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     let mut words = serde.filter_map(|attribute| match &attribute.meta {

@@ -4,8 +4,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 use syn::{DeriveInput, Meta, Path, parse_quote, parse2};
 
-/// Returns stub implementations of the macro's traits. Without stubs, the compiler would report an error at each use of
-/// the type, and hide the error about the attribute.
+/// Returns stub implementations of the derived traits. Without the stubs, the compiler would report an error at each
+/// use of the type, which would hide the error about the attribute.
 pub(crate) fn stubs(input: &DeriveInput) -> TokenStream {
     if !input.generics.params.is_empty() {
         return TokenStream::new();
@@ -36,7 +36,7 @@ pub(crate) fn stubs(input: &DeriveInput) -> TokenStream {
     }
 }
 
-/// Returns the path in the attribute `crate`, even if other attributes are wrong.
+/// Returns the path from the `crate` attribute, even if other attributes are invalid.
 fn root(input: &DeriveInput) -> Path {
     let mut words = words(input).skip_while(|word| !matches!(word, TokenTree::Ident(word) if word == "crate")).skip(2);
     let path = words.by_ref().take_while(|word| !matches!(word, TokenTree::Punct(mark) if mark.as_char() == ','));
@@ -51,7 +51,7 @@ fn words(input: &DeriveInput) -> impl Iterator<Item = TokenTree> {
     })
 }
 
-/// The comma separates the tokens of two attributes.
+/// A comma that separates the tokens of two attributes.
 fn comma() -> TokenTree {
     TokenTree::Punct(proc_macro2::Punct::new(',', proc_macro2::Spacing::Alone))
 }

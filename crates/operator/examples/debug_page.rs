@@ -4,8 +4,8 @@
 //! cargo run -p pintle-operator --example debug_page -- 8080
 //! ```
 //!
-//! Then open <http://127.0.0.1:8080/debug>. Press Ctrl-C to stop the program. Without a port, the program ends after
-//! one second.
+//! Then open <http://127.0.0.1:8080/debug>. Press Ctrl-C to stop the program. If no port is given, the program ends
+//! after one second.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::env::args;
@@ -35,7 +35,7 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// Produces the problem that the object's name describes.
+/// Causes the problem that the object's name describes.
 async fn reconcile(map: Arc<ConfigMap>, _: Context<ConfigMap>) -> Result<Action> {
     let name = &map.metadata.name;
     let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(1);

@@ -1,7 +1,7 @@
-//! Decides whether an apply would change anything.
+//! Determines whether an apply would change anything.
 //!
-//! A controller applies all its children on each reconciliation. Most applies would change nothing, so this module
-//! remembers the last apply of each child and compares it with the cached object.
+//! A controller applies all its children in each reconciliation. Most of these applies would change nothing. This
+//! module remembers the last apply of each child and compares it with the cached object.
 
 use std::any::TypeId;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -17,11 +17,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::contention::Contention;
 
-/// Up to this number of children per reconciled object, the controller does not check whether the remembered children
-/// still exist.
+/// The maximum number of remembered children per reconciled object for which the controller does not check whether the
+/// children still exist.
 const UNCHECKED: usize = 64;
 
-/// An object that the controller applies: its type, its key, and whether the apply changes the object's status.
+/// An object that the controller applies: its type, its key, and whether the status is applied.
 pub(crate) type Target = (TypeId, ObjectKey, bool);
 
 #[derive(Debug, Default)]
@@ -33,12 +33,12 @@ pub(crate) struct Applies {
 }
 
 impl Applies {
-    /// Returns the last apply requests for an object in this term. Forgets the requests of earlier terms, because
-    /// another leader may have applied other fields since then. When the term ends, the requests are freed.
+    /// Returns the last applies for an object in this term. Applies of earlier terms are forgotten, because another
+    /// leader may have applied other fields in the meantime. At the end of the term, all applies are freed.
     ///
     /// # Panics
     ///
-    /// Panics if `term` is not `None` and the method is called outside of a tokio runtime.
+    /// Panics if `term` is `Some` and the method is called outside of a tokio runtime.
     pub(crate) fn of_object(
         applies: &Arc<Mutex<Self>>,
         key: &ObjectKey,
@@ -89,28 +89,29 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For one reconciled object, the last apply request for each child and for the status.
+/// The last apply for each child of a reconciled object and for its status.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     by_target: HashMap<Target, Last>,
     in_flight: HashMap<Target, InFlight>,
-    /// The number of targets that existed at the last check.
+    /// The number of targets that existed at the last check of all targets.
     existed: usize,
-    /// The condition types of the last applied status, and the uid of the object.
+    /// The uid of the object, and the condition types in its last applied status.
     conditions: (String, BTreeSet<String>),
 }
 
 #[derive(Clone, Debug)]
 struct Last {
-    /// The digest of the applied configuration. `None` while an apply is in flight, after an apply without a response,
-    /// and after concurrent applies. In these states, it is unknown which configuration the server executed last.
+    /// The digest of the last applied configuration. `None` while an apply is in flight, after an apply that received
+    /// no response, and after concurrent applies. In these cases, it is unknown which configuration the server applied
+    /// last.
     configuration: Option<u64>,
     uid: String,
-    /// The resourceVersion of the cached object when it was last found to contain the applied configuration.
+    /// The resourceVersion of the cached object that was last found to contain the applied configuration.
     version: String,
-    /// The paths of the fields whose stored value differs from the applied value, each with the digest of the stored
-    /// value. For example, the server normalises quantities, or another writer has added an item to a list. Another
-    /// apply would not change the stored values of these fields.
+    /// The paths of the fields whose stored value differs from the applied value, with the digests of the stored
+    /// values. For example, the server normalizes quantities, or another writer adds items to a list. Applying the same
+    /// configuration again would not change these fields.
     differences: HashMap<Vec<String>, Option<u64>>,
     contention: Contention,
 }
@@ -118,11 +119,12 @@ struct Last {
 #[derive(Debug, Default)]
 struct InFlight {
     count: usize,
-    /// Whether at least two of these applies were in flight at the same time.
+    /// Whether two or more of these applies were in flight at the same time.
     is_concurrent: bool,
 }
 
-/// An apply in flight. If this value is dropped, the apply counts as an apply without a response.
+/// An apply in flight. If an `Apply` is dropped before it has succeeded, it is treated as an apply that received no
+/// response.
 pub(crate) struct Apply<'a> {
     applied: &'a Mutex<Applied>,
     target: Target,
@@ -132,16 +134,16 @@ pub(crate) struct Apply<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Current,
-    /// The configuration is new, or this process has not applied it.
+    /// The configuration is new, or it was not applied by this process.
     Changed,
-    /// The configuration was applied before, and another writer has changed the field at this path.
+    /// The configuration was applied before, but another writer has changed the field at this path since then.
     Overwritten(Vec<String>),
 }
 
 impl Applied {
-    /// Compares `live` with `configuration`. A configuration that differs from the last applied configuration always
-    /// counts as a change, because only an apply can remove the fields of the earlier configuration. Returns `None` if
-    /// the caller must call [`compare_fields`](Self::compare_fields).
+    /// Compares `live` with `configuration`. A configuration that differs from the last applied configuration is always
+    /// reported as changed, because only an apply can remove the fields of the earlier configuration. Returns `None` if
+    /// [`compare_fields`](Self::compare_fields) is needed for the result.
     pub(crate) fn compare(&self, target: &Target, configuration: &Value, live: &impl Object) -> Option<Comparison> {
         let Some(last) = self.by_target.get(target) else { return Some(Comparison::Changed) };
         if !last.is_of(configuration, live) {
@@ -150,7 +152,7 @@ impl Applied {
         (last.version == live.resource_version()).then_some(Comparison::Current)
     }
 
-    /// Compares the fields of `live` with the last applied configuration. `encoded` is the JSON of `live`.
+    /// Compares the fields of `live` with the configuration that was last applied. `encoded` is `live` as JSON.
     pub(crate) fn compare_fields(
         &mut self,
         target: &Target,
@@ -158,7 +160,7 @@ impl Applied {
         live: &impl Object,
         encoded: &Value,
     ) -> Comparison {
-        // Another task may have begun an apply since `compare`.
+        // Another task may have begun an apply since `compare` was called.
         let last = self.by_target.get_mut(target).filter(|last| last.is_of(configuration, live));
         let Some(last) = last else { return Comparison::Changed };
         let mut overwritten = None;
@@ -181,19 +183,20 @@ impl Applied {
         self.by_target.get(target).is_some_and(|last| last.contention.is_due(now))
     }
 
-    /// Records that an apply reverted an overwritten field. If a report is due, returns the number of reverts within
-    /// the last minute.
+    /// Records that an apply reverted a field that another writer had changed. Returns the number of reverts in the
+    /// last minute if a report is due.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
     }
 
-    /// Returns how often applies of the object or its status took back a field within the minute before `now`.
+    /// Returns the number of times in the minute before `now` that an apply of the object or its status reverted a
+    /// field.
     pub(crate) fn reverts(&self, type_id: TypeId, object: &ObjectKey, now: Instant) -> usize {
         let targets = self.by_target.iter().filter(|(target, _)| (target.0, &target.1) == (type_id, object));
         targets.map(|(_, last)| last.contention.recent(now)).sum()
     }
 
-    /// Returns the condition types that the field manager has applied to the object with this uid.
+    /// Returns the condition types that this field manager has applied to the object with the given uid.
     pub(crate) fn own_conditions(&self, uid: &str) -> BTreeSet<String> {
         if self.conditions.0 == uid { self.conditions.1.clone() } else { BTreeSet::new() }
     }
@@ -202,8 +205,8 @@ impl Applied {
         self.conditions = (uid.into(), types);
     }
 
-    /// Stores an apply. When the number of targets has doubled, returns all targets, so that the caller can check which
-    /// targets still exist.
+    /// Stores an apply. Returns all targets if their number has doubled. The caller must then check which targets still
+    /// exist.
     #[must_use]
     fn insert(&mut self, target: Target, configuration: &Value, stored: &impl Object, encoded: &Value) -> Vec<Target> {
         let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
@@ -235,8 +238,8 @@ impl Applied {
 }
 
 impl<'a> Apply<'a> {
-    /// Begins an apply, and forgets the configuration of the last apply. Call this method before the request is sent,
-    /// because the server may execute the request even if no response arrives.
+    /// Begins an apply, and clears the last applied configuration. Call this method before sending the request, because
+    /// the server may execute the request even if the response is lost.
     pub(crate) fn begin(applied: &'a Mutex<Applied>, target: &Target) -> Self {
         let mut guard = lock(applied);
         if let Some(last) = guard.by_target.get_mut(target) {
@@ -249,11 +252,11 @@ impl<'a> Apply<'a> {
         Self { applied, target: target.clone() }
     }
 
-    /// Stores the configuration of a successful apply. `encoded` is the stored object.
+    /// Records a successful apply of a configuration. `encoded` is the stored object.
     ///
-    /// Other writers may delete children, so without a check, the number of targets could grow without limit. When the
-    /// number of targets has doubled, this method forgets the targets for which `exists` returns false. `exists` is
-    /// called without the lock, because reading the cache can run user code.
+    /// Other writers may delete children, so the number of targets could otherwise grow without limit. When the number
+    /// of targets has doubled, this method removes the targets for which `exists` returns `false`. The lock is not held
+    /// while `exists` is called, because reading the cache can run user code.
     pub(crate) fn succeeded(
         self,
         configuration: &Value,
@@ -293,14 +296,14 @@ fn digest(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// The fields that identify the type of an object. A decoded object may lack these fields.
+/// The fields that specify the type of an object. Decoded objects may not have these fields.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
-/// The list of conditions. The server merges the items of this list by their types.
+/// The list of conditions. The server merges the items of this list by their `type`.
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 
 type Visit<'a> = dyn FnMut(&[String], Option<&Value>) + 'a;
 
-/// Calls `visit` for each field of `applied` that is absent in `live` or has a different value in `live`.
+/// Calls `visit` for each field of `applied` that is missing in `live` or has a different value in `live`.
 fn visit_differences(live: &Value, applied: &Value, visit: &mut Visit<'_>) {
     let mut path = Vec::new();
     match applied {
@@ -324,14 +327,14 @@ fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, vi
                 within_member(&index.to_string(), path, |path| visit_field(found, item, path, visit));
             }
         }
-        // The server may add default fields to the items of a list. If the number of items differs, another manager may
-        // have added items, so only the server can merge the lists.
+        // The server may add default fields to list items. If the lengths differ, another manager may have added items.
+        // In this case, only the server can merge the lists.
         (Some(Value::Array(live)), Value::Array(applied)) if live.len() == applied.len() => {
             for (index, (live, item)) in live.iter().zip(applied).enumerate() {
                 within_member(&index.to_string(), path, |path| visit_field(Some(live), item, path, visit));
             }
         }
-        // A type may omit empty maps and lists when it is serialized.
+        // Types may omit empty maps and lists when they are serialized.
         (None, Value::Object(applied)) if applied.is_empty() => {}
         (None, Value::Array(applied)) if applied.is_empty() => {}
         (Some(live), applied) if live == applied => {}
@@ -339,7 +342,7 @@ fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, vi
     }
 }
 
-/// Calls `check` with `name` added to the path.
+/// Calls `check` with `name` appended to the path.
 fn within_member(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>)) {
     path.push(name.to_owned());
     check(path);

@@ -1,4 +1,4 @@
-//! Adapts an operator's controller, bound to a cluster, to the reconciler trait of `pintle_controller`.
+//! Implements the reconciler trait of `pintle_controller` for an operator's controller in one cluster.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 use crate::shared::{Shared, within_term};
 
-/// How often the controller reads an object that no longer matches the label selector but still has the controller's
+/// How often the controller re-reads an object that no longer matches the label selector but still has the controller's
 /// finalizer.
 const RECHECK: Duration = Duration::from_secs(60);
 
@@ -57,7 +57,7 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
-    /// Calls the cleanup function for an object that is being deleted and has this controller's finalizer. Removes the
+    /// Calls the cleanup function if the object is being deleted and has this controller's finalizer. Removes the
     /// finalizer after the cleanup is complete.
     async fn clean_up(&self, object: Arc<K>, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let functions = &self.functions;
@@ -76,8 +76,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 let newest = self.objects.get(&key).filter(|newest| newest.uid() == object.uid());
                 let removal = remove_finalizer(&api, newest.as_deref().unwrap_or(&object), finalizer, &options);
                 if let Some(stored) = within_term(leadership.as_ref(), removal).await? {
-                    // Pass the written object to the cache only if the object is cached. The watch never delivers
-                    // objects outside of the label selector.
+                    // The watch does not deliver objects that do not match the label selector, so update the cache only
+                    // if it contains the object.
                     if self.objects.get(&key).is_some() {
                         self.objects.objects.wrote(stored);
                     }
@@ -108,7 +108,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             return Ok(Action::await_change());
         }
         if !stored.metadata.is_terminating() {
-            // The watch does not report the deletion of this object, so check the object again later.
+            // The watch will not report the deletion of this object, so check again later.
             return Ok(Action::requeue_after(RECHECK));
         }
         match self.api().get(&request.key).await {
@@ -118,8 +118,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Returns whether the newest event about the request's object is its deletion. Returns `false` if the history no longer
-    /// contains an event about the object.
+    /// Returns whether the newest event for the object of the request is a deletion. Returns `false` if the history
+    /// contains no event for the object.
     fn was_deleted(&self, request: &ReconcileRequest) -> bool {
         let history = request.history().unwrap_or_default();
         // Informers of different types can have the same name.
@@ -135,8 +135,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         change == Some(EventChange::Deleted)
     }
 
-    /// If the controller has a finalizer, ensures that the object has the finalizer before the reconciler can change
-    /// anything. Returns the stored object.
+    /// Adds the controller's finalizer, if any, before the reconciler can change anything. Returns the stored object.
     async fn add_finalizer(&self, object: Arc<K>, leadership: Option<&Leadership>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };
         let (api, options) = (self.api(), self.write_options());

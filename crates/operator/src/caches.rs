@@ -18,17 +18,18 @@ const OWNERS: &str = "pintle-operator/owners";
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// Each informer's type and resource, by the informer's name. `None` if informers of several resources share the name.
+    /// The type and the resource of each informer, by the informer's name. `None` if informers for different resources
+    /// have the same name.
     resources: HashMap<String, Option<(TypeId, ApiResource)>>,
-    /// For each type, a function that checks whether the cache contains a key.
+    /// Functions that check whether the cache of a type contains a key.
     contains: HashMap<TypeId, Contains>,
-    /// The types whose changes trigger a reconciliation of the owner.
+    /// The types whose changes trigger a reconciliation of their owner.
     owned: HashSet<TypeId>,
 }
 
 type Contains = Box<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
 
-/// The cache for one kind. Reads include the controller's own writes.
+/// The cache for one kind. Reads reflect the controller's own writes.
 pub(crate) struct Cached<T: Object> {
     pub(crate) informer: SharedInformer<T>,
     pub(crate) objects: Overlay<T>,
@@ -44,7 +45,7 @@ impl<T: Object> Clone for Cached<T> {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// The selected namespace for namespaced kinds. `None` selects all namespaces.
+    /// The namespace that is selected for namespaced kinds. `None` selects all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) labels: LabelSelector,
 }
@@ -60,7 +61,7 @@ impl Caches {
         }
     }
 
-    /// Returns the cache of `T`. The first call for `T` opens the cache and its informer.
+    /// Returns the cache of `T`. The first call for `T` creates the cache and its informer.
     pub(crate) fn open<T: Resource + DeserializeOwned>(
         &mut self,
         cluster: &Cluster,
@@ -89,7 +90,7 @@ impl Caches {
         cached
     }
 
-    /// Returns the type and the resource of the informer `informer`. Returns `None` if the name is not unique.
+    /// Returns the type and the resource of the informer with the given name. Returns `None` if the name is not unique.
     pub(crate) fn resource(&self, informer: &str) -> Option<&(TypeId, ApiResource)> {
         self.resources.get(informer)?.as_ref()
     }
@@ -98,7 +99,7 @@ impl Caches {
         self.contains.get(&type_id).is_some_and(|contains| contains(key))
     }
 
-    /// Returns the cache of `T`, or an error that explains how to declare the cache.
+    /// Returns the cache of `T`. The error explains how to declare the cache.
     pub(crate) fn get<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
         let cached = self.by_type.get(&TypeId::of::<T>()).and_then(|cached| cached.downcast_ref());
         cached.ok_or_else(|| {
@@ -117,8 +118,8 @@ impl Caches {
         self.owned.insert(TypeId::of::<T>());
     }
 
-    /// Returns the cache of the owned type `T`, or an error that explains how to declare `T` as owned. Without the
-    /// declaration, the controller would not notice deleted children.
+    /// Returns the cache of the owned type `T`. The error explains how to declare `T` as owned. If `T` is not declared
+    /// as owned, the controller does not notice deleted children.
     pub(crate) fn get_owned<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
         let cached = self.get::<T>()?;
         if !self.owned.contains(&TypeId::of::<T>()) {
@@ -137,7 +138,7 @@ fn short_name<T>() -> &'static str {
 }
 
 impl<T: Object> Cached<T> {
-    /// Indexes the objects by owner. Controllers that share the informer also share the index.
+    /// Indexes the objects by owner. Controllers with the same informer share the index.
     fn index_owners(&self) {
         let owners = |child: &T| child.metadata().owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
         match self.informer.add_index(OWNERS, owners) {

@@ -1,4 +1,4 @@
-//! The JSON that a controller applies.
+//! The JSON configuration that a controller applies.
 
 use pintle_controller::ReconcileError;
 use pintle_meta::{ObjectKey, OwnerReference, Resource, ResourceScope, Scope};
@@ -15,8 +15,8 @@ const SERVER_FIELDS: [&str; 7] = [
     "uid",
 ];
 
-/// Returns the configuration for applying `child`, and the child's key. A child without a namespace gets `namespace`,
-/// which is the owner's namespace. With `owner` set to `None`, the child gets no owner reference.
+/// Returns the configuration for applying `child`, and the key of `child`. If `child` has no namespace, its namespace
+/// is set to `namespace`, which is the owner's namespace. If `owner` is `None`, no owner reference is added.
 pub(crate) fn of_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -25,8 +25,8 @@ pub(crate) fn of_child<T: Resource + Serialize>(
     configure(child, namespace, owner, &["name"])
 }
 
-/// Returns the configuration for creating `child`, like [`of_child`]. The child can have a `generateName` instead of a
-/// name. In this case, the name in the returned key is the `generateName`.
+/// Returns the configuration for creating `child`, and the key, like [`of_child`]. The child can use `generateName`
+/// instead of a name. For a child with `generateName`, the name in the key is the `generateName`.
 pub(crate) fn of_new_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -35,8 +35,8 @@ pub(crate) fn of_new_child<T: Resource + Serialize>(
     configure(child, namespace, Some(owner), &["name", "generateName"])
 }
 
-/// Returns the configuration of `child`, and the child's key. The key's name is the first non-empty metadata field in
-/// `names`.
+/// Returns the configuration of `child`, and the key of `child`. The name in the key is the first non-empty metadata
+/// field of `names`.
 fn configure<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -78,8 +78,8 @@ pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -
     Ok(serde_json::json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata, "status": status}))
 }
 
-/// Removes null fields. Most types serialize absent fields as null. An applied null would make the controller own the
-/// field.
+/// Removes null fields. Most types serialize missing fields as null. If a null were applied, the controller would own
+/// the field.
 fn remove_nulls(members: &mut Map<String, Value>) {
     members.retain(|_, value| !value.is_null());
     members.values_mut().for_each(remove_nulls_below);
@@ -93,7 +93,7 @@ fn remove_nulls_below(value: &mut Value) {
     }
 }
 
-/// Returns the object's key. If the metadata has no namespace, sets its namespace to `namespace` first.
+/// Returns the object's key. Sets the namespace in the metadata to `namespace` if it is empty.
 fn key_of<T: Resource>(
     metadata: &mut Map<String, Value>,
     namespace: Option<&str>,
@@ -122,8 +122,8 @@ fn key_of<T: Resource>(
     Ok(ObjectKey::new(&own, &name))
 }
 
-/// Checks that a namespaced owner and its child are in the same namespace. The garbage collector deletes children whose
-/// owner is in a different namespace.
+/// Checks that a child is in the namespace of its namespaced owner. The garbage collector deletes a child whose owner
+/// is in another namespace.
 fn check_owner<T: Resource>(
     key: &ObjectKey,
     namespace: Option<&str>,

@@ -1,4 +1,4 @@
-//! Finds fields that this controller writes and that another writer repeatedly changes back.
+//! Detects fields that another writer repeatedly changes back after this controller has written them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// The length of the time window in which reverts are counted.
+/// The time window in which reverts are counted.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
-/// The number of reverts within the window that causes a report. At most one report is made per window.
+/// The number of reverts in the window from which they are reported. At most one report is made in each window.
 const REVERTS: usize = 5;
-/// The maximum number of reverts that are counted.
+/// The maximum number of counted reverts.
 const MOST: usize = 1_000;
-/// The number of checks in quick succession. A check misses the common fields if the other writer writes again before
-/// the check reads the object.
+/// The number of checks that are made without a delay between them. A check fails to find the common fields if the
+/// other writer writes again before the check reads the object.
 const ATTEMPTS: u32 = 3;
-/// The maximum number of times that the time between two checks is doubled. The longest time is about an hour.
+/// The maximum number of times that the interval between two checks is doubled. The longest interval is about an hour.
 const DOUBLINGS: u32 = 6;
 
-/// The recent reverts of the fields of one object. A revert is a change by another writer that undoes an apply or another
-/// write of this controller.
+/// Recent reverts of one object's fields. A revert is a change by another writer that undoes a write of this
+/// controller, such as an apply.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contention {
     reverts: VecDeque<Instant>,
     reported: Option<Instant>,
-    /// The number of consecutive checks that have found no common fields.
+    /// The number of consecutive checks that found no common fields.
     unfounded: u32,
 }
 
 impl Contention {
-    /// Returns whether [`revert`](Self::revert) would report one more revert.
+    /// Returns whether one more call of [`revert`](Self::revert) would cause a report.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.clone().revert(now).is_some()
     }
 
-    /// Counts a revert. If a report is due, returns the number of reverts within the last minute.
+    /// Counts a revert. Returns the number of reverts in the last minute if a report is due.
     pub(crate) fn revert(&mut self, now: Instant) -> Option<usize> {
         self.count(now);
         self.report(now)
@@ -48,8 +48,8 @@ impl Contention {
         }
     }
 
-    /// Returns the number of reverts within the last minute if a report is due. The caller must then make the report. Call
-    /// [`count`](Self::count) first.
+    /// If a report is due, returns the number of reverts in the last minute. If a report is due, the caller must make
+    /// the report. Call [`count`](Self::count) first.
     pub(crate) fn report(&mut self, now: Instant) -> Option<usize> {
         let period = match self.unfounded {
             0 => WINDOW,
@@ -65,32 +65,32 @@ impl Contention {
         Some(count)
     }
 
-    /// Returns the number of reverts within the minute before `now`.
+    /// Returns the number of reverts in the minute before `now`.
     pub(crate) fn recent(&self, now: Instant) -> usize {
         self.reverts.iter().filter(|at| now.duration_since(**at) <= WINDOW).count()
     }
 
-    /// Returns `true` if a revert was counted within the minute before `now`.
+    /// Returns `true` if a revert was counted in the minute before `now`.
     pub(crate) fn is_recent(&self, now: Instant) -> bool {
         self.reverts.back().is_some_and(|at| now.duration_since(*at) <= WINDOW)
     }
 
-    /// Records whether a check has found common fields. After three checks without a result, the time until the next
-    /// check doubles each time.
+    /// Records whether a check found common fields. After three consecutive checks without common fields, each further
+    /// check doubles the interval to the next check.
     pub(crate) fn checked(&mut self, is_contended: bool) {
         self.unfounded = if is_contended { 0 } else { self.unfounded.saturating_add(1) };
     }
 }
 
-/// Returns the fields that `own` has taken from `other`: `other` owned them in the object `before`, and `own` owns them
-/// instead in the object `after`. The fields are in the form `.spec.containers[name=web].image`.
+/// Returns the fields that `own` took from `other`: fields that `other` owned in the object `before` and `own` owns in
+/// the object `after`. The fields have the form `.spec.containers[name=web].image`.
 pub(crate) fn taken_fields(before: &Value, after: &Value, own: &str, other: &str) -> BTreeSet<String> {
     let lost = &owned_fields(before, other) - &owned_fields(after, other);
     let gained = &owned_fields(after, own) - &owned_fields(before, own);
     &lost & &gained
 }
 
-/// Returns the fields that a manager owns through any operation and subresource.
+/// Returns the fields that a manager owns, for all operations and subresources.
 fn owned_fields(object: &Value, manager: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
@@ -103,7 +103,7 @@ fn owned_fields(object: &Value, manager: &str) -> BTreeSet<String> {
 }
 
 fn visit_leaves(fields: &Map<String, Value>, path: &mut String, found: &mut BTreeSet<String>) {
-    // A dot means the list or map itself.
+    // The entry `.` stands for the list or map itself.
     for (name, inner) in fields.iter().filter(|(name, _)| *name != ".") {
         let length = path.len();
         path.push_str(&step(name));
@@ -115,7 +115,7 @@ fn visit_leaves(fields: &Map<String, Value>, path: &mut String, found: &mut BTre
     }
 }
 
-/// Formats a path element of `fieldsV1`: a field, the keys of an item, the value of an item, or the index of an item.
+/// Formats a path element of `fieldsV1`: a field name, or the keys, the value or the index of a list item.
 fn step(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),
@@ -132,8 +132,8 @@ fn step(element: &str) -> String {
     }
 }
 
-/// Returns the field managers, except for `own`, that own the field at `path` according to the object's
-/// `managedFields`. `applied` is the applied configuration, to which the indexes in `path` refer.
+/// Returns the field managers other than `own` that own the field at `path`, according to the object's `managedFields`.
+/// `applied` is the applied configuration. The indexes in `path` refer to its lists.
 pub(crate) fn other_managers(object: &Value, path: &[String], applied: &Value, own: &str) -> Vec<String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let mut managers: Vec<_> = entries
@@ -149,9 +149,9 @@ pub(crate) fn other_managers(object: &Value, path: &[String], applied: &Value, o
     managers
 }
 
-/// Returns `true` if `fields` contains the field at `path`, or a whole list or map that contains this field.
+/// Returns `true` if `fields` contains the field at `path` or a whole list or map that contains it.
 fn owns(fields: &Map<String, Value>, path: &[String], applied: &Value) -> bool {
-    // A manager of some items of a list does not own the list.
+    // A manager that owns some items of a list does not own the whole list.
     let Some((name, below)) = path.split_first() else { return fields.keys().any(|field| field == ".") };
     let inner = match name.parse::<usize>() {
         Ok(index) if applied.is_array() => &applied[index],
@@ -167,22 +167,23 @@ fn owns(fields: &Map<String, Value>, path: &[String], applied: &Value) -> bool {
     matching.any(|(_, fields)| fields.as_object().is_none_or(|fields| fields.is_empty() || owns(fields, below, inner)))
 }
 
-/// Returns `true` if the list item `item` has these keys, which are a JSON object. A key that the item lacks has a default on
-/// the server, so it matches every value.
+/// Returns `true` if the list item matches `keys`, which is a JSON object. If the item does not contain a key, the
+/// server sets a default for the key, so the key matches every value.
 fn has_keys(item: &Value, keys: &str) -> bool {
     let keys = serde_json::from_str::<Map<String, Value>>(keys).unwrap_or_default();
     !keys.is_empty() && keys.iter().all(|(name, value)| item.get(name).is_none_or(|given| given == value))
 }
 
-/// Returns whether the field at `path` is equal in both objects. Returns `None` if one of the objects lacks the field, or if
-/// the path contains indexes, because the items of a list can have other indexes on the server.
+/// Returns whether the field at `path` has the same value in both objects. Returns `None` if the field is missing in
+/// one of the objects. Also returns `None` if the path contains list indexes, because the indexes may be different on
+/// the server.
 pub(crate) fn is_equal_at(path: &[String], one: &Value, other: &Value) -> Option<bool> {
     let at = |object| path.iter().try_fold(object, |value: &Value, name| value.as_object()?.get(name));
     let (one, other): (Option<&Value>, Option<&Value>) = (at(one), at(other));
     Some(one? == other?)
 }
 
-/// Formats a path for messages that people read, such as `.spec.containers[0].image`.
+/// Formats a path for messages, such as `.spec.containers[0].image`.
 pub(crate) fn display(path: &[String]) -> String {
     path.iter()
         .map(|name| if name.parse::<usize>().is_ok() { format!("[{name}]") } else { format!(".{name}") })

@@ -18,18 +18,18 @@ use crate::applied::{self, Applied};
 use crate::own_conditions;
 use crate::shared::Shared;
 
-/// Provides cached reads, writes, conditions and Events while an object of type `K` is reconciled.
+/// Provides cached reads, writes, conditions and Events for the reconciliation of an object of type `K`.
 ///
-/// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
-///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads include the
-///   controller's own writes immediately. By default, reads use the reconciled object's namespace.
-///   [`get_in`](Self::get_in) and [`list_in`](Self::list_in) read another namespace. Reading an undeclared kind returns
-///   a terminal error that explains how to declare the kind.
-/// - **Writes** are sent only while this replica leads. When the leadership term ends, the context drops writes in
-///   flight, even if another task awaits them.
-/// - **Applying** an object sends no request if nothing would change.
+/// - **Reads** use the caches of the kinds that are declared with [`owns`](crate::ControllerBuilder::owns),
+///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads immediately
+///   reflect the controller's own writes. By default, reads use the namespace of the reconciled object. Use
+///   [`get_in`](Self::get_in) and [`list_in`](Self::list_in) to read from another namespace. Reading a kind that is not
+///   declared returns a terminal error that explains how to declare the kind.
+/// - **Writes** are sent only while this replica is the leader. At the end of the leadership term, the context cancels
+///   writes in flight, even if they are awaited in another task.
+/// - **Applies** send no request if the object would not change.
 ///
-/// Clones refer to the same context.
+/// Clones share the same context.
 ///
 /// # Examples
 ///
@@ -72,7 +72,7 @@ struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last apply requests for the reconciled object's children and status. Initialized on first use, because most
+    /// The last applies for the children and the status of the reconciled object. Initialized lazily, because most
     /// reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
     conditions: Mutex<own_conditions::Used>,
@@ -95,34 +95,34 @@ impl<K: Resource> Context<K> {
         &self.call.request.key
     }
 
-    /// Returns the number of consecutive failures of the reconciled key.
+    /// Returns the number of consecutive failures of the key.
     pub fn failures(&self) -> u32 {
         self.call.request.failures
     }
 
-    /// Returns the leadership term of this call, or `None` without leader election.
+    /// Returns the leadership term of this reconciliation, or `None` without leader election.
     pub fn leadership(&self) -> Option<&Leadership> {
         self.call.request.leadership.as_ref()
     }
 
-    /// Returns the reconciled object's cluster. The end of the leadership term does not stop requests that a reconciler
-    /// sends directly through the cluster.
+    /// Returns the reconciled object's cluster. Requests that the reconciler sends directly through the cluster are not
+    /// cancelled at the end of the leadership term.
     pub fn cluster(&self) -> &Cluster {
         &self.shared.cluster
     }
 
-    /// Returns the field manager for this context's writes.
+    /// Returns the field manager of this context's writes.
     pub fn field_manager(&self) -> &str {
         &self.shared.field_manager
     }
 
-    /// Returns a controller reference to the reconciled object, or `None` if the object no longer exists.
-    /// [`apply`](Self::apply) and [`create`](Self::create) add this reference to each child.
+    /// Returns a controller reference to the reconciled object. Returns `None` if the object no longer exists.
+    /// [`apply`](Self::apply) and [`create`](Self::create) add a controller reference to each child.
     pub fn owner_reference(&self) -> Option<OwnerReference> {
         self.call.object.as_deref().map(OwnerReference::controller_of)
     }
 
-    /// Records an Event about the reconciled object. `reason` is one word in upper camel case. `message` is a
+    /// Records an Event about the reconciled object. `reason` is a single word in UpperCamelCase. `message` is a
     /// human-readable sentence.
     pub fn event(&self, event_type: EventType, reason: &str, message: impl Into<String>) {
         if let Some(object) = self.call.object.as_deref() {
@@ -130,7 +130,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns the Event recorder, for Events about other objects or with more fields.
+    /// Returns the Event recorder, for Events about other objects or Events with more fields.
     pub fn recorder(&self) -> &EventRecorder {
         &self.shared.recorder
     }

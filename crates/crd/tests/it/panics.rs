@@ -1,11 +1,11 @@
-//! Tests that the panic message for a type without a definition names the field and a fix.
+//! Tests the panic message for types without a definition. The message names the field and suggests a fix.
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Returns the panic message of `crd` for a resource with this spec type and these attributes.
+/// Returns the panic message of `crd` for a resource with the given spec type and attributes.
 macro_rules! panic_of {
     ($spec:ty $(, $($attribute:tt)+)?) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]

@@ -1,8 +1,8 @@
-//! The definitions of these tests, and objects that Rust has written, together with the answers of a real kube-apiserver.
+//! The definitions from these tests and objects that Rust has written, with the responses of a real kube-apiserver.
 //!
-//! `crates/conformance/cases/derived.jsonl` has one case per definition. This test checks that the requests of the cases
-//! are up to date, and that the real server has stored each definition and each object without a warning and without a
-//! change. `cargo xtask conformance --server` sends the same requests to the embedded server.
+//! `crates/conformance/cases/derived.jsonl` contains one case for each definition. This test checks that the recorded
+//! requests are up to date. It also checks that the real server stored all definitions and objects unchanged and
+//! without warnings. `cargo xtask conformance --server` sends the same requests to the embedded server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,11 +16,11 @@ use crate::{attributes, schemas, structure};
 pub(crate) struct Derived {
     pub(crate) name: &'static str,
     pub(crate) definition: CustomResourceDefinition,
-    /// The spec of the object, if the kind has one.
+    /// The spec of the object, or `None` if the kind has no spec.
     pub(crate) spec: Option<Value>,
 }
 
-/// Returns a [`Derived`] for a resource whose spec has this type.
+/// Returns a [`Derived`] for a resource with the given spec type.
 macro_rules! derived {
     ($name:literal, $spec:ty, $value:expr) => {{
         #[derive(pintle_crd::Resource, Deserialize, Serialize, JsonSchema)]
@@ -40,14 +40,14 @@ macro_rules! derived {
 pub(crate) use derived;
 
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../conformance/cases/derived.jsonl");
-/// The group of the recorded definitions. Each run of a case uses another `${id}`.
+/// The API group of the recorded definitions. Each run of a case replaces `${id}` with a different value.
 const GROUP: &str = "${id}.derived.example.com";
 
 fn recorded_form(text: impl ToString) -> Value {
     serde_json::from_str(&text.to_string().replace("example.com", GROUP)).unwrap()
 }
 
-/// Returns the requests of a case: they create the definition and an object.
+/// Returns the requests of a case, which create the definition and an object.
 fn requests(derived: &Derived) -> [(String, Value); 2] {
     let definition = recorded_form(serde_json::to_value(&derived.definition).unwrap());
     let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
@@ -92,7 +92,7 @@ fn real_server_stores_derived_definitions_and_their_objects() {
     }
 }
 
-/// Returns the spec with the fields that a server adds to each definition.
+/// Returns the spec with the fields that the server adds to every definition.
 fn stored(spec: &Value) -> Value {
     let mut spec = spec.clone();
     if spec.get("versions").is_some() && spec.get("conversion").is_none() {
@@ -101,8 +101,8 @@ fn stored(spec: &Value) -> Value {
     spec
 }
 
-/// Returns the value in recorded form, without null members. kube-apiserver drops the null members of most objects, and Rust
-/// decodes null like an absent member.
+/// Returns the value in recorded form and without nulls. kube-apiserver drops most nulls, and Rust decodes null like an
+/// absent member.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

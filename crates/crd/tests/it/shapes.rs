@@ -1,4 +1,4 @@
-//! Spec types that use the features of serde and schemars which schemas must support.
+//! Spec types that use features of serde and schemars that must be supported.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Tests that unusual Rust types also have structural schemas.
+//! Tests the structural schemas of unusual Rust types.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::recorded::{Derived, derived};
 
-/// Returns the schema of the property `spec` of a resource whose spec is this type.
+/// Returns the schema of the `spec` property of a resource with the given spec type.
 macro_rules! spec_of {
     ($spec:ty) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]
@@ -126,7 +126,7 @@ pub(crate) fn derived() -> Vec<Derived> {
     ]
 }
 
-/// Panics if a schema contains a keyword or a form that kube-apiserver rejects.
+/// Panics if a schema contains a keyword or structure that kube-apiserver rejects.
 fn check(schema: &Value, path: &str) {
     let members = schema.as_object().unwrap_or_else(|| panic!("{path}: {schema}"));
     const UNKNOWN: [&str; 6] = ["const", "$ref", "prefixItems", "patternProperties", "uniqueItems", "examples"];
@@ -186,13 +186,13 @@ fn values_that_rust_writes_match_the_schema() {
     assert_eq!(spec_of!(Numbers)["properties"]["signed"]["not"], json!({"enum": [0]}));
     let null = &spec_of!(Null)["properties"]["unit"];
     assert_eq!(null, &json!({"nullable": true, "x-kubernetes-preserve-unknown-fields": true}));
-    // serde writes no fields for a flattened `Option` that is `None`, so all fields of the enum are optional.
+    // serde omits all fields of a flattened `Option` that is `None`, so all fields of the enum must be optional.
     let flat = spec_of!(FlatOption);
     assert!(flat.get("oneOf").is_none() && flat.get("anyOf").is_none(), "{flat}");
     assert_eq!(spec_of!(KnownOrOther), json!({"type": "string"}));
     assert_eq!(spec_of!(WholeOrPart), json!({"type": "number"}));
     assert_eq!(spec_of!(Conditional)["oneOf"], json!([{"required": ["a"]}, {"required": ["b"]}]));
-    // kube-apiserver would replace a pruned null with the default.
+    // kube-apiserver replaces a null with the default if the property is not nullable.
     let five = &spec_of!(Defaults)["properties"]["five"];
     assert_eq!((&five["default"], &five["nullable"]), (&json!(5), &json!(true)));
     assert_eq!(spec_of!(Template)["properties"]["metadata"]["x-kubernetes-preserve-unknown-fields"], true);

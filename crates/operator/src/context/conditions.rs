@@ -10,25 +10,25 @@ use serde_json::Value;
 use super::Context;
 use crate::{Result, own_conditions};
 
-/// The condition type for an object that has reached its desired state.
+/// The condition type that indicates that an object has reached its desired state.
 const READY: &str = "Ready";
 
 impl<K: Resource + Serialize> Context<K> {
-    /// Returns the reconciled object's conditions, with `Ready` set to true and all others unchanged. `reason` is one
-    /// word in upper camel case. [`apply_status`](Self::apply_status) does not apply the conditions of other field
-    /// managers.
+    /// Returns the conditions of the reconciled object with `Ready` set to true. All other conditions are unchanged.
+    /// `reason` is one word in upper camel case. [`apply_status`](Self::apply_status) ignores the conditions of other
+    /// field managers.
     pub fn ready(&self, reason: &str) -> Conditions {
         self.with_condition(READY, ConditionStatus::True, reason, "")
     }
 
-    /// Returns the reconciled object's conditions, with `Ready` set to false. `reason` is one word in upper camel case.
-    /// `message` is a human-readable sentence.
+    /// Returns the conditions of the reconciled object with `Ready` set to false. `reason` is one word in upper camel
+    /// case. `message` is a human-readable sentence.
     pub fn not_ready(&self, reason: &str, message: impl Into<String>) -> Conditions {
         self.with_condition(READY, ConditionStatus::False, reason, message)
     }
 
-    /// Returns the reconciled object's conditions, with one condition added or replaced. To set several conditions,
-    /// call [`set_condition`](Self::set_condition) for each.
+    /// Returns the conditions of the reconciled object with one condition added or replaced. To set several conditions,
+    /// call [`set_condition`](Self::set_condition) several times.
     pub fn with_condition(
         &self,
         condition_type: &str,
@@ -41,9 +41,9 @@ impl<K: Resource + Serialize> Context<K> {
         conditions
     }
 
-    /// Adds a condition to `conditions`, or replaces the condition with the same type. The condition's
-    /// `observedGeneration` is the reconciled object's generation. The transition time changes only if the condition's
-    /// status changes.
+    /// Adds a condition to `conditions`. An existing condition of the same type is replaced. The `observedGeneration`
+    /// of the condition is set to the generation of the reconciled object. The transition time changes only if the
+    /// status of the condition changes.
     pub fn set_condition(
         &self,
         conditions: &mut Conditions,
@@ -65,7 +65,7 @@ impl<K: Resource + Serialize> Context<K> {
         conditions.set(condition, Time::now());
     }
 
-    /// Returns the reconciled object's `status.conditions`, including the latest writes of this controller.
+    /// Returns the `status.conditions` of the reconciled object, including this controller's latest writes.
     pub fn conditions(&self) -> Conditions {
         let newest = self.shared.caches.get::<K>().ok().and_then(|cached| cached.get(self.key()));
         let newest = newest.filter(|newest| self.is_reconciled(newest.uid()));
@@ -75,9 +75,9 @@ impl<K: Resource + Serialize> Context<K> {
         conditions
     }
 
-    /// Removes the conditions of other field managers from the status in `configuration`. Returns `true` if any
-    /// condition was removed. An earlier process of this controller may have set a removed condition. After `true`, the
-    /// caller must therefore read the field managers from the server.
+    /// Removes the conditions of other field managers from the status in `configuration`. Returns `true` if conditions
+    /// were removed. A removed condition may have been set by an earlier process of this controller. If the result is
+    /// `true`, the caller must therefore read the field managers from the server.
     pub(super) fn remove_others_conditions(&self, configuration: &mut Value, live: &K, own: &BTreeSet<String>) -> bool {
         let own = &self.used_conditions().set | own;
         if own_conditions::types(configuration).is_subset(&own) {
@@ -89,8 +89,7 @@ impl<K: Resource + Serialize> Context<K> {
         own_conditions::remove_others(configuration, &own, &self.used_conditions().read)
     }
 
-    /// Reads the condition types that this field manager has set from the server, because cached objects have no
-    /// `managedFields`.
+    /// Reads the condition types of this field manager from the server, because cached objects have no `managedFields`.
     pub(super) async fn read_own_conditions(&self, configuration: &Value) -> Result<BTreeSet<String>> {
         let object = match self.read_raw(&K::api_resource(), self.key()).await {
             Ok(object) => object,
@@ -111,12 +110,12 @@ impl<K: Resource + Serialize> Context<K> {
     }
 
     fn used_conditions(&self) -> MutexGuard<'_, own_conditions::Used> {
-        // No code panics between two related writes under the lock, so the state is consistent.
+        // A poisoned lock is safe to use, because no code panics between two related writes.
         self.call.conditions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the conditions in the status of `object`. If the conditions cannot be decoded, returns no conditions.
+/// Returns the conditions in the status of `object`. If the conditions cannot be decoded, the result is empty.
 fn conditions_of(object: &(impl Object + Serialize)) -> Conditions {
     #[derive(Deserialize)]
     struct WithStatus {

@@ -1,4 +1,4 @@
-//! The context's methods for reading objects.
+//! The read methods of the context.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::Result;
 use crate::caches::Cached;
 
 impl<K: Resource> Context<K> {
-    /// Returns the cached object of type `T` with name `name`. If `T` is namespaced, the lookup uses the reconciled
-    /// object's namespace. For other namespaces, use [`get_in`](Self::get_in).
+    /// Returns the cached object of type `T` named `name`. If `T` is namespaced, the object is looked up in the
+    /// namespace of the reconciled object. For other namespaces, use [`get_in`](Self::get_in).
     ///
     /// # Errors
     ///
-    /// Returns a terminal error if the controller does not cache `T`, or if `T` is namespaced and the reconciled object
-    /// is cluster-scoped.
+    /// Returns a terminal error if the controller does not cache `T`. Also returns a terminal error if `T` is
+    /// namespaced but the reconciled object is cluster-scoped.
     pub fn get<T: Resource>(&self, name: &str) -> Result<Option<Arc<T>>> {
         self.get_by_key(&self.key_of::<T>("get", name)?)
     }
 
-    /// Returns the cached object of type `T` with name `name` in namespace `namespace`.
+    /// Returns the cached object of type `T` named `name` in the namespace `namespace`.
     ///
     /// # Errors
     ///
-    /// Returns a terminal error if the controller does not cache `T`, or caches only objects of another
+    /// Returns a terminal error if the controller does not cache `T` or caches only another
     /// [namespace](crate::ControllerBuilder::namespace).
     ///
     /// # Examples
@@ -65,8 +65,8 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// Returns a terminal error if the controller does not cache `T`, or caches only objects of another
-    /// [namespace](crate::ControllerBuilder::namespace). Also returns a terminal error if `T` is namespaced and the key
+    /// Returns a terminal error if the controller does not cache `T` or caches only another
+    /// [namespace](crate::ControllerBuilder::namespace). Also returns a terminal error if `T` is namespaced but the key
     /// has no namespace.
     pub fn get_by_key<T: Resource>(&self, key: &ObjectKey) -> Result<Option<Arc<T>>> {
         let cached = self.shared.caches.get::<T>()?;
@@ -75,8 +75,8 @@ impl<K: Resource> Context<K> {
     }
 
     /// Returns the cached objects of type `T` that match `selector`, in no particular order. If `T` and the reconciled
-    /// object are namespaced, the list contains only objects in the reconciled object's namespace. Otherwise, the list
-    /// contains objects from all cached namespaces.
+    /// object are namespaced, only objects in the namespace of the reconciled object are returned. Otherwise, objects
+    /// in all cached namespaces are returned.
     ///
     /// # Errors
     ///
@@ -89,7 +89,8 @@ impl<K: Resource> Context<K> {
         })
     }
 
-    /// Returns the cached objects of type `T` in namespace `namespace` that match `selector`, in no particular order.
+    /// Returns the cached objects of type `T` in the namespace `namespace` that match `selector`, in no particular
+    /// order.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ impl<K: Resource> Context<K> {
         Ok(in_namespace(&cached.objects, namespace, selector))
     }
 
-    /// Returns the cached objects of type `T` that the reconciled object owns, in no particular order.
+    /// Returns the cached objects of type `T` whose owner is the reconciled object, in no particular order.
     ///
     /// # Errors
     ///
@@ -116,34 +117,34 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Reads the object of type `T` with name `name` from the server. Returns `None` if the object does not exist. If
-    /// `T` is namespaced, the request uses the reconciled object's namespace. For other namespaces, use
-    /// [`get_live_in`](Self::get_live_in). Use this method for kinds that are read too rarely to cache them.
+    /// Reads the object of type `T` named `name` from the server. Returns `None` if the object does not exist. If `T`
+    /// is namespaced, the object is read from the namespace of the reconciled object. For other namespaces, use
+    /// [`get_live_in`](Self::get_live_in). Use this method for kinds that are rarely read and need no cache.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. A 404 without a `Status` is also an error, because it can come from a
-    /// proxy, or from a server without this kind. Returns a terminal error if `T` is namespaced and the reconciled
-    /// object is cluster-scoped.
+    /// Returns an error if the request fails. A 404 response without a `Status` object is also an error. It can come
+    /// from a proxy, or from a server that does not have the kind. Returns a terminal error if `T` is namespaced but
+    /// the reconciled object is cluster-scoped.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is safe, because the request only reads.
+    /// Dropping the future cancels the read and has no other effect.
     pub async fn get_live<T: Resource + DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         self.read_live(self.key_of::<T>("get_live", name)?).await
     }
 
-    /// Reads the object of type `T` with name `name` in namespace `namespace` from the server. Returns `None` if the
+    /// Reads the object of type `T` named `name` in the namespace `namespace` from the server. Returns `None` if the
     /// object does not exist.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. A 404 without a `Status` is also an error, as for
+    /// Returns an error if the request fails. A 404 response without a `Status` object is also an error, as in
     /// [`get_live`](Self::get_live).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is safe, because the request only reads.
+    /// Dropping the future cancels the read and has no other effect.
     pub async fn get_live_in<T>(&self, namespace: &str, name: &str) -> Result<Option<T>>
     where
         T: Resource<Scope = NamespaceScope> + DeserializeOwned,
@@ -159,13 +160,14 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns the namespace for lookups of `T` by name: the reconciled object's namespace, or `None` if `T` or the
-    /// reconciled object is cluster-scoped.
+    /// Returns the namespace in which objects of type `T` are looked up by name: the namespace of the reconciled
+    /// object, or `None` if `T` or the reconciled object is cluster-scoped.
     fn namespace_of<T: Resource>(&self) -> Option<&str> {
         self.key().namespace().filter(|_| T::Scope::SCOPE == Scope::Namespaced)
     }
 
-    /// Returns the key of `T` with name `name` in the reconciled object's namespace. Error messages mention `method`.
+    /// Returns the key of the object of type `T` named `name` in the namespace of the reconciled object. Error messages
+    /// mention `method`.
     fn key_of<T: Resource>(&self, method: &str, name: &str) -> Result<ObjectKey> {
         match self.namespace_of::<T>() {
             Some(namespace) => Ok(ObjectKey::new(namespace, name)),
@@ -180,8 +182,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Checks that `cached` contains the objects in `namespace`. Without this check, a read in an uncached namespace
-    /// would find no object, and an apply would not notice the changes of other writers. Error messages mention `verb`.
+    /// Checks that `cached` covers `namespace`. Otherwise, a read in an uncached namespace would find nothing, and an
+    /// apply would not notice the changes of other writers. Error messages mention `verb`.
     pub(super) fn check_namespace<T: Resource>(
         &self,
         verb: &str,

@@ -1,4 +1,4 @@
-//! Checks whether this controller and another writer write the same fields in turns.
+//! Checks whether this controller and another writer alternately write the same fields.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use crate::applied;
 use crate::contention::taken_fields;
 use crate::rivals::Rival;
 
-/// The maximum duration of a request for an object, because the reconciliation waits for it.
+/// The timeout of a read request, for which the reconciliation waits.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The maximum number of fields that a report names.
+/// The maximum number of fields in a report.
 const NAMED: usize = 3;
 
-/// A check of an object that another writer changes repeatedly. The check compares the object before the reconciliation
-/// with the object after the reconciliation.
+/// A check of an object that another writer keeps changing. The check compares the object before and after the
+/// reconciliation.
 pub(crate) struct RivalCheck {
     rival: Rival,
     resource: ApiResource,
-    /// The number of changes by the other writer within the last minute.
+    /// The number of changes that the other writer made in the last minute.
     turns: usize,
     before: Value,
 }
 
 impl<K: Resource> Context<K> {
-    /// Counts a change by another writer. If a check is due, reads the object from the server.
+    /// Counts a change by another writer. Reads the object from the server if a check is due.
     pub(crate) async fn begin_check(&self) -> Option<RivalCheck> {
         if !self.call.request.was_changed_by_another(self.field_manager()) {
             return None;
@@ -41,7 +41,7 @@ impl<K: Resource> Context<K> {
         let (type_id, resource) = self.shared.caches.resource(&rival.source)?.clone();
         let applied = applied::lock(&self.shared.applied).get(self.key());
         let reverts = applied.map_or(0, |applied| applied::lock(&applied).reverts(type_id, &rival.object, now));
-        // Applies count taken fields themselves and report them without this check.
+        // Reverts by applies are counted and reported separately.
         if 2 * reverts >= turns {
             return None;
         }
@@ -49,8 +49,8 @@ impl<K: Resource> Context<K> {
         Some(RivalCheck { rival, resource, turns, before })
     }
 
-    /// Reads the object again. If the reconciliation has taken fields from the other writer, reports both writers and the
-    /// fields in the log and as an Event.
+    /// Reads the object again. Reports both writers and the fields in the log and as an Event if the reconciliation has
+    /// taken fields from the other writer.
     pub(crate) async fn finish_check(&self, check: RivalCheck) {
         let RivalCheck { rival, resource, turns, before } = check;
         let Some(after) = self.read_contended(&resource, &rival, turns).await else { return };
@@ -62,8 +62,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns `None` if the object cannot be read, for example because a role lacks the verb `get`. Then the log names the
-    /// writers without the fields.
+    /// Returns `None` if the object cannot be read, for example because the role does not include the verb `get`. If
+    /// the object cannot be read, the log names the writers without the fields.
     async fn read_contended(&self, resource: &ApiResource, rival: &Rival, turns: usize) -> Option<Value> {
         let (key, kind) = (&rival.object, &resource.kind);
         let read = timeout(LONGEST, self.read_raw(resource, key)).await;

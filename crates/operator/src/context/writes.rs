@@ -1,4 +1,4 @@
-//! The methods of a context that write objects.
+//! The write methods of the context.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::shared::within_term;
 use crate::{Result, configuration, contention, own_conditions};
 
 impl<K: Resource> Context<K> {
-    /// Applies a child of the reconciled object with server-side apply, and returns the stored object. Creates the
-    /// child if it does not exist. The child gets a controller reference. If the child has no namespace, the method
-    /// sets the namespace of the reconciled object.
+    /// Applies a child of the reconciled object with server-side apply. Returns the stored object. The child is created
+    /// if it does not exist. The child gets a controller reference to the reconciled object. If the child has no
+    /// namespace, it is created in the namespace of the reconciled object.
     ///
     /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
     /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field

@@ -1,7 +1,7 @@
-//! Runs an operator for a type that is derived with kube's `CustomResource`, on an embedded API server.
+//! Runs an operator on an embedded API server, for a type that is derived with kube's `CustomResource`.
 //!
-//! A program that migrates from kube can keep its types. This example is a separate Cargo project. Run `cargo run` in
-//! its folder.
+//! A program that migrates from kube can therefore keep its types. This example is a separate Cargo project. To run the
+//! example, execute `cargo run` in its directory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct WebsiteStatus {
     conditions: Conditions,
 }
 
-// Implements Pintle's `Resource` for kube's type.
+// Implements Pintle's `Resource` trait for the kube type.
 pintle::meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
