@@ -103,7 +103,7 @@ fn owned_fields(object: &Value, manager: &str) -> BTreeSet<String> {
 }
 
 fn visit_leaves(fields: &Map<String, Value>, path: &mut String, found: &mut BTreeSet<String>) {
-    // The entry `.` stands for the list or map itself.
+    // The entry `.` represents the list or map itself.
     for (name, inner) in fields.iter().filter(|(name, _)| *name != ".") {
         let length = path.len();
         path.push_str(&step(name));

@@ -1,4 +1,4 @@
-//! Controllers that are configured without a cluster.
+//! Controllers that can be configured before they are connected to a cluster.
 
 use std::fmt;
 use std::future::Future;
@@ -24,9 +24,11 @@ use crate::reconciler::{CleanupFn, GoneFn, Reconciler};
 use crate::shared::Shared;
 use crate::{Result, names};
 
-/// A controller for objects of type `K`. The controller needs no cluster until a [`Manager`](crate::Manager) runs it.
+/// A controller for objects of type `K`. The controller is connected to a cluster when a [`Manager`](crate::Manager)
+/// runs it.
 ///
-/// [`Controller::new`] starts a [`ControllerBuilder`], and [`reconcile`](ControllerBuilder::reconcile) finishes it.
+/// [`Controller::new`] returns a [`ControllerBuilder`], and [`reconcile`](ControllerBuilder::reconcile) finishes the
+/// builder.
 ///
 /// # Examples
 ///
@@ -71,12 +73,12 @@ pub struct Controller<K: Resource> {
     functions: Functions<K>,
 }
 
-/// A value that a [`Manager`](crate::Manager) can run: a [`Controller`]. A [`ControllerBuilder`] does not implement this trait, because it
-/// has no reconciler yet.
+/// A controller that a [`Manager`](crate::Manager) can run. [`Controller`] implements this trait. [`ControllerBuilder`]
+/// does not implement this trait, because it has no reconciler yet.
 ///
 /// # Examples
 ///
-/// This program does not compile, and the compiler error explains how to fix it:
+/// The following program does not compile. The compiler error explains how to fix it:
 ///
 /// ```compile_fail,E0277
 /// # use pintle_meta::ObjectMeta;
@@ -122,7 +124,7 @@ pub struct ControllerBuilder<K: Resource> {
     filter: Filter<K>,
     config: ControllerConfig,
     concurrency: Option<Concurrency>,
-    /// The functions that [`Controller::bind`] calls: one function for each additional kind and each additional source.
+    /// Functions that [`Controller::bind`] calls, one for each additional kind and source.
     steps: Vec<Step>,
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
@@ -133,7 +135,7 @@ pub struct ControllerBuilder<K: Resource> {
 type Filter<K> = Box<dyn FnOnce(Kind<K>) -> Kind<K> + Send>;
 type Step = Box<dyn FnOnce(EngineBuilder, &mut Binding<'_>) -> EngineBuilder + Send>;
 
-/// The values that [`Controller::bind`] passes to each of its steps.
+/// The context for the functions that [`Controller::bind`] calls.
 struct Binding<'a> {
     cluster: &'a Cluster,
     selection: Selection,
@@ -141,8 +143,8 @@ struct Binding<'a> {
 }
 
 impl<K: Resource> Controller<K> {
-    /// Starts to build a controller for objects of type `K`. By default, the name of the controller is the name of the
-    /// kind `K` in lower case.
+    /// Returns a builder for a controller of objects of type `K`. By default, the controller has the name of the kind
+    /// `K` in lower case.
     #[expect(clippy::new_ret_no_self, reason = "a controller without a reconciler does not exist")]
     pub fn new() -> ControllerBuilder<K> {
         ControllerBuilder {
@@ -172,41 +174,42 @@ impl<K: Resource> Controller<K> {
 }
 
 impl<K: Resource> ControllerBuilder<K> {
-    /// Sets the name of the controller in logs and metrics. Two controllers of one manager must have different names.
+    /// Sets the name of the controller in logs and metrics. Controllers of the same manager must have different names.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets the field manager of the controller's writes. The default is the name of the manager. If two controllers of
-    /// one manager apply fields of the same object, they need different field managers. With the same field manager,
-    /// each apply of one controller would remove the fields that the other controller applied.
+    /// Sets the field manager of the controller's writes. The default is the manager's name. Two controllers of a
+    /// manager need different field managers if they apply fields of the same object. With the same field manager, each
+    /// apply would remove the fields that the other controller has applied.
     pub fn field_manager(mut self, name: impl Into<String>) -> Self {
         self.field_manager = Some(name.into());
         self
     }
 
-    /// Caches only objects in this namespace. This setting also limits the caches for the other namespaced kinds that the controller uses.
-    /// The default is all namespaces.
+    /// Caches only the objects in one namespace. The namespace also applies to the caches of all other namespaced kinds
+    /// that the controller uses. The default is all namespaces.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self
     }
 
-    /// Reconciles only objects whose labels match `selector`. The selector does not apply to objects of other kinds.
+    /// Reconciles only objects whose labels match `selector`. The selector is used only for the reconciled kind.
     ///
-    /// An object that loses the labels still exists, so the controller does not call [`gone`](Self::gone) for the object. If such an object
-    /// has the controller's [finalizer](Self::finalizer), the controller reads the object every minute. When the object is being deleted,
-    /// the controller cleans up after the object and removes the finalizer. After a restart, the controller does not know which objects
-    /// have lost the labels. Controllers with different selectors need different finalizers.
+    /// If an object loses the labels, it still exists, so [`gone`](Self::gone) is not called. If such an object has the
+    /// controller's [finalizer](Self::finalizer), the controller reads it once a minute. When an object without the
+    /// labels is being deleted, the controller cleans up and removes the finalizer. After a restart, the controller
+    /// does not know the objects that have lost the labels. Controllers with different selectors must use different
+    /// finalizers.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = selector;
         self
     }
 
-    /// Reconciles an object on the events for which `predicate` returns `true`. The default is [`DesiredStateChanged`]. This predicate
-    /// returns `true` for changes of the generation, labels, annotations or finalizers, and for deletions. The predicate returns `false`
-    /// for changes that affect only the status.
+    /// Reconciles an object only on the events that `predicate` accepts. The default is [`DesiredStateChanged`].
+    /// [`DesiredStateChanged`] accepts changes of the generation, labels, annotations or finalizers, and deletions.
+    /// [`DesiredStateChanged`] rejects changes that affect only the status.
     pub fn when(mut self, predicate: impl Predicate<K>) -> Self {
         self.filter = Box::new(|kind| kind.when(predicate));
         self
@@ -220,15 +223,16 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Sets the configuration of the underlying [`pintle_controller::Controller`], such as timeouts, the queue and the
-    /// concurrency. If `config` has no metrics provider, the manager's metrics provider is used.
+    /// concurrency. If `config` contains no metrics provider, the manager's provider is used.
     pub fn config(mut self, config: ControllerConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Caches the objects of type `T`. When one of these objects changes, the controller reconciles the object's
-    /// controller owner. A controller needs this declaration to [`apply`](Context::apply) or
-    /// [`create`](Context::create) such objects. [`watches`](Self::watches) and [`reads`](Self::reads) are not enough.
+    /// Caches objects of type `T`. When an object of type `T` changes, the controller reconciles its controller owner.
+    /// This method is required for types that the controller writes with [`apply`](Context::apply) or
+    /// [`create`](Context::create). [`watches`](Self::watches) and [`reads`](Self::reads) are not sufficient for
+    /// applies and creates.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let children = binding.caches.open::<T>(binding.cluster, &binding.others());
@@ -238,8 +242,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T`. When one of these objects changes, the controller reconciles the keys that `map`
-    /// returns for the changed object. For an update, `map` is called for both the old and the new state.
+    /// Caches objects of type `T`. When an object of type `T` changes, the controller reconciles the keys that `map`
+    /// returns for the object. For an update, `map` is called with the old object and with the new object.
     pub fn watches<T, Keys>(mut self, map: impl Fn(&T) -> Keys + Send + Sync + 'static) -> Self
     where
         T: Resource + DeserializeOwned,
@@ -252,12 +256,13 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T`, and passes each change to `handler`, which returns the keys to reconcile. For an update, the handler
-    /// can compare the old and the new state. If the keys depend on only one state, use [`watches`](Self::watches).
+    /// Caches objects of type `T`. Passes each change to `handler`, which returns the keys to reconcile. For an update,
+    /// the handler can compare the old and the new object. If one object is enough to find the keys, use
+    /// [`watches`](Self::watches).
     ///
     /// # Examples
     ///
-    /// Reconciles a ConfigMap's website only if the ConfigMap's data has changed:
+    /// This handler reconciles the website of a ConfigMap only if the data of the ConfigMap has changed:
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -298,25 +303,25 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T` for reads. Changes of these objects do not trigger reconciliations.
+    /// Caches objects of type `T` for reads. Changes of these objects do not cause reconciliations.
     pub fn reads<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.others());
-            // This no-op handler makes the controller wait until this cache has synced before it reconciles any object.
+            // With this handler, which returns no keys, the controller waits until the cache has synced.
             engine.watches(&others.informer, EnqueueMapped::new(|_: &T| None::<ObjectKey>))
         }));
         self
     }
 
-    /// Reconciles the keys that an additional source adds, such as a [`Trigger`](pintle_controller::Trigger).
+    /// Reconciles the keys of an additional source, such as a [`Trigger`](pintle_controller::Trigger).
     pub fn source(mut self, source: impl Source) -> Self {
         self.steps.push(Box::new(|engine, _| engine.source(source)));
         self
     }
 
-    /// Also reconciles each object after each period, even if the object has not changed. Use this method if the reconciler compares the
-    /// object with a system that does not report changes. Reconciliations from the timer have a low priority, so changed objects come
-    /// first. See [`Every`](pintle_controller::Every).
+    /// Also reconciles each object periodically, even if the object has not changed. Use this method if the reconciler
+    /// depends on a system that does not report changes. Periodic reconciliations have a low priority, so changed
+    /// objects are reconciled first. See [`Every`](pintle_controller::Every).
     pub fn every(mut self, period: Duration) -> Self
     where
         K: DeserializeOwned,
@@ -328,9 +333,9 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the object is deleted.
-    /// The finalizer is a domain-qualified name such as `example.com/dns`. A controller has at most one finalizer. The manager does not
-    /// start if a controller has two finalizers or an invalid finalizer.
+    /// Adds a finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
+    /// object is deleted. A finalizer has a domain-qualified name, such as `example.com/dns`. A controller can have
+    /// only one finalizer. If a controller has two finalizers or an invalid finalizer, the manager does not start.
     pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
         let finalizer = finalizer.into();
         if !names::is_finalizer(&finalizer) {
@@ -346,8 +351,9 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation. Before the object is deleted, calls `cleanup` until it returns
-    /// [`Cleanup::Done`]. `cleanup` must be idempotent. [`finalizer`](Self::finalizer) describes valid finalizers.
+    /// Adds a finalizer to each object before its first reconciliation. Before the object is deleted, `cleanup` is
+    /// called until it returns [`Cleanup::Done`]. `cleanup` must be idempotent. [`finalizer`](Self::finalizer)
+    /// describes valid finalizers.
     pub fn cleanup<Fut>(
         self,
         finalizer: impl Into<String>,
@@ -360,7 +366,7 @@ impl<K: Resource> ControllerBuilder<K> {
         Self { cleanup: Some(cleanup), ..self.finalizer(finalizer) }
     }
 
-    /// Calls `gone` when an object no longer exists, as [`Reconciler::gone`] describes.
+    /// Calls `gone` when an object no longer exists: see [`Reconciler::gone`].
     pub fn gone<Fut>(self, gone: impl Fn(ObjectKey, Context<K>) -> Fut + Send + Sync + 'static) -> Self
     where
         Fut: Future<Output = Result<()>> + Send + 'static,
@@ -368,8 +374,8 @@ impl<K: Resource> ControllerBuilder<K> {
         Self { gone: Some(Box::new(move |key, cx| Box::pin(gone(key, cx)))), ..self }
     }
 
-    /// Sets the reconciler and returns the finished controller. The reconciler is an `async fn(Arc<K>, Context<K>) ->
-    /// Result<Action>`, or a type that implements [`Reconciler`].
+    /// Sets the reconciler and returns the finished controller. The reconciler is a function `async fn(Arc<K>,
+    /// Context<K>) -> Result<Action>`, or a type that implements [`Reconciler`].
     pub fn reconcile(mut self, reconciler: impl Reconciler<K>) -> Controller<K> {
         let functions = Functions {
             reconciler: Arc::new(reconciler),
@@ -389,9 +395,9 @@ pub(crate) struct Surroundings {
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
-    /// Connects the controller to a cluster, and starts its informers.
+    /// Connects the controller to a cluster and starts its informers.
     ///
-    /// With a `shard`, the controller processes only the keys of this shard.
+    /// If `shard` is `Some`, the controller processes only the keys of this shard.
     pub(crate) fn bind(self, surroundings: &Surroundings, shard: Option<Shard>) -> Engine {
         let Self { builder, functions } = self;
         let ControllerBuilder { mut name, field_manager, selection, filter, mut config, concurrency, steps, .. } =
@@ -431,7 +437,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
 }
 
 impl Binding<'_> {
-    /// Returns the selection for all kinds except the reconciled kind.
+    /// Returns the selection for kinds other than the reconciled kind.
     fn others(&self) -> Selection {
         Selection { namespace: self.selection.namespace.clone(), ..Selection::default() }
     }

@@ -1,4 +1,4 @@
-//! The debug page and its JSON.
+//! The debug page and its JSON data.
 
 mod controllers;
 mod document;
@@ -23,7 +23,7 @@ use self::document::{Check, Document, Explanation, FORMAT, LeftOut, MOST, Phase,
 use self::query::Wanted;
 use self::text::{now, seconds, shortened, time};
 
-/// The sources of the page's data. The sources are read only while a request is answered.
+/// The data sources of the debug page. The sources are read only when a request is handled.
 pub(crate) struct Debug {
     /// The name of the manager.
     pub(crate) name: String,
@@ -36,14 +36,14 @@ pub(crate) struct Debug {
 }
 
 impl Debug {
-    /// Returns the HTML page. The page is the same for all programs.
+    /// Returns the HTML page. The HTML is the same for all programs.
     pub(crate) fn page(&self) -> Response<Full<Bytes>> {
         let mut response = response(StatusCode::OK, "text/html; charset=utf-8", page::HTML);
         page::add_headers(response.headers_mut());
         response
     }
 
-    /// Returns the state as JSON. `waits_for` is the reason why the manager has not started yet.
+    /// Returns the state as JSON. `waits_for` is the reason why the manager has not yet started.
     pub(crate) fn json(
         &self,
         query: Option<&str>,
@@ -90,7 +90,8 @@ impl Debug {
         }
     }
 
-    /// Returns the explanation that the query requests, or the status and the text of an error.
+    /// Returns the explanation that the query requests. The error contains the status and the text of the error
+    /// response.
     fn explained(
         &self,
         query: Option<&str>,
@@ -143,7 +144,7 @@ fn response(status: StatusCode, content_type: &'static str, body: impl Into<Byte
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Without this header, a page of another origin could embed the response, and draw conclusions from its size and
+    // Without this header, a page from another origin could embed the response and draw conclusions from its size and
     // timing.
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response

@@ -19,9 +19,9 @@ use self::precedence::Decision;
 pub(crate) use self::precedence::order_of;
 use crate::error::OperatorError;
 
-/// The JSON pointer to the CA certificates of a conversion webhook in a definition's spec.
+/// The JSON pointer to the CA certificates of the conversion webhook in the spec of a definition.
 const CERTIFICATES: &str = "/conversion/webhook/clientConfig/caBundle";
-/// How long the manager waits until the API server serves a new custom resource.
+/// How long the manager waits for the API server to serve a new custom resource.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The delay between installation attempts.
 const RETRY: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const ADOPTIONS: u32 = 3;
 /// The minimum delay between warnings about failed attempts.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
-/// The delay between discovery requests while the server does not yet serve the resource.
+/// The delay between discovery requests while the resource is not yet served.
 const SERVED_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug)]
@@ -52,8 +52,8 @@ impl From<ApiError> for Failure {
 }
 
 impl Installer {
-    /// Installs a definition, and waits until the server serves the resource. Keeps the installed definition if this
-    /// build must not replace it. Retries failed requests indefinitely, unless the server has rejected a request.
+    /// Installs a definition and waits until the server serves the resource. The installed definition is kept if this
+    /// build must not replace it. Failed requests are retried indefinitely, unless the server rejects the request.
     /// Passes each failure to `report`.
     pub(crate) async fn install(
         &self,
@@ -93,8 +93,8 @@ impl Installer {
         }
     }
 
-    /// Creates or applies the definition, unless this build must not replace the installed definition. Returns the
-    /// installed definition.
+    /// Creates or applies the definition, unless this build must keep the installed definition. Returns the installed
+    /// definition.
     async fn apply_or_keep(
         &self,
         cluster: &Cluster,
@@ -135,8 +135,8 @@ impl Installer {
         installed: CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, ApiError> {
         let mut own = definition.clone();
-        // With this resourceVersion, the server rejects the request with a conflict if another build has written the
-        // definition since the read.
+        // Because of the resourceVersion, the server returns a conflict if another build has written the definition
+        // since it was read.
         own.metadata.resource_version = installed.metadata.resource_version;
         cluster.api().apply(&own, &WriteOptions::apply(&self.field_manager)).await
     }
@@ -195,8 +195,8 @@ fn not_established(name: &str, reason: String) -> Failure {
     Failure::Final(OperatorError::NotEstablished { name: name.into(), seconds: LIMIT.as_secs(), reason })
 }
 
-/// Keeps the installed definition, but updates the conversion webhook's certificates if both definitions contain
-/// certificates. Certificates belong to the cluster and not to a build.
+/// Keeps the installed definition. Only the certificates of the conversion webhook are updated if both definitions
+/// contain certificates. Certificates belong to the cluster and not to a particular build.
 async fn keep(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
@@ -215,8 +215,8 @@ async fn keep(
     definitions.patch(definition.metadata.name.as_str(), &patch, options).await
 }
 
-/// Waits until the server's discovery documents list the resource in all served versions. kube-apiserver sets the
-/// condition `Established` shortly before it serves the resource. Between these two events, requests fail with 404.
+/// Waits until the server's discovery lists the resource in all served versions. kube-apiserver sets the condition
+/// `Established` shortly before it serves the resource. Until the resource is served, requests fail with 404.
 async fn wait_until_served(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,

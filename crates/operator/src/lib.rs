@@ -1,7 +1,8 @@
-//! Operators: a manager, controllers with a context, and the probes, metrics and signal handling that a pod needs.
+//! Operators: a manager, controllers with a context, and everything else that a pod needs, such as probes, metrics and
+//! signal handling.
 //!
-//! Most programs use this crate through the facade crate `pintle`. This crate builds on [`pintle_controller`]. The
-//! README shows a complete operator. A smaller operator:
+//! Most programs use this crate through the `pintle` crate. This crate builds on [`pintle_controller`]. The README
+//! contains a complete operator. A smaller operator:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -31,28 +32,28 @@
 //! # Main types
 //!
 //! - A [`Controller`] reconciles objects of one kind. A manager connects the controller to a cluster.
-//! - A [`Context`] provides cached reads, writes, conditions and Events to a reconciler.
+//! - A [`Context`] gives a reconciler access to cached reads, writes, conditions and Events.
 //! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader
-//!   election. The manager serves probes and metrics, and stops on a signal. A manager can also run [controllers in
-//!   other clusters](Manager::controller_in), and [divide objects among the replicas](Manager::sharded).
-//! - [`Manager::status`] explains why a key is queued, and counts the keys in each queue.
+//!   election. The manager also serves probes and metrics, and stops on a signal. In addition, a manager can run
+//!   [controllers in other clusters](Manager::controller_in) and [distribute objects among replicas](Manager::sharded).
+//! - [`Manager::status`] explains why a key is queued, and returns the number of keys in each queue.
 //!
 //! # Writers that undo each other
 //!
-//! If this controller and another writer repeatedly change the same field, a log line and a `FieldContention` Event on the
-//! reconciled object name both field managers and the field. For example: "website-controller and kubectl-edit both write
-//! .spec.replicas of Deployment team-a/blog: 40 times in the last minute". The controller reports a fight at most once per
-//! minute.
+//! If this controller and another writer repeatedly change the same field, a log line and a `FieldContention` Event on
+//! the reconciled object name the field and both field managers. An example is "website-controller and kubectl-edit
+//! both write .spec.replicas of Deployment team-a/blog: 40 times in the last minute". Each conflict is reported at most
+//! once per minute.
 //!
-//! - [`Context::apply`] and [`Context::apply_status`] count the fields that they take back.
-//! - Other writes are detected if they use the controller's [field manager](Context::field_manager). The controller counts
-//!   the reconciliations that another writer's change triggers, if the controller itself has changed the same object within
-//!   the last minute. At the fifth such reconciliation in a minute, the controller reads the object before and after the
-//!   reconciliation. It reports the fields that this reconciliation takes from the other writer. If two writers change only
-//!   different fields, the controller reports nothing.
-//! - Not detected outside of `apply`: a writer that removes fields, deletes the object, or uses the subresource `scale`
-//!   ([`ResourceEvent::writer`](pintle_informer::ResourceEvent::writer) is `None`), and a fight in which the key had more
-//!   than eight other causes since the controller's own change.
+//! - [`Context::apply`] and [`Context::apply_status`] count the fields that they revert.
+//! - Other writes are detected if they use the controller's [field manager](Context::field_manager). If this controller
+//!   has changed an object within the last minute, it counts the reconciliations that are caused by another writer's
+//!   change to the same object. On the fifth such reconciliation in a minute, the controller reads the object before
+//!   and after the reconciliation. The controller reports the fields that the reconciliation takes from the other
+//!   writer. Nothing is reported if the two writers change different fields.
+//! - Outside of `apply`, a writer is not detected if it removes fields, deletes the object, or uses the `scale`
+//!   subresource ([`ResourceEvent::writer`](pintle_informer::ResourceEvent::writer) is `None`). A conflict is also not
+//!   detected if the key had more than eight other causes since the controller's own change.
 //!
 //! # Guarantees
 //!
@@ -100,7 +101,7 @@ pub use manager::Manager;
 pub use pintle_controller::{Action, Cleanup, Concurrency, ReconcileError};
 pub use reconciler::{ReconcileFuture, Reconciler};
 
-/// The result type of reconcilers, and of a program's `main`. The `?` operator converts every error.
+/// The result type for reconcilers and for `main`. The `?` operator converts any error to this type.
 pub type Result<T, E = ReconcileError> = std::result::Result<T, E>;
 
 #[cfg(doctest)]

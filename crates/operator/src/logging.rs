@@ -3,10 +3,10 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Prints the program's logs to stderr, filtered by the environment variable `RUST_LOG`. The default level is `info`.
-/// If the program has already installed a tracing subscriber, this function does nothing.
+/// Writes the program's logs to stderr, filtered by the environment variable `RUST_LOG`. The default level is `info`.
+/// This function does nothing if a tracing subscriber is already installed.
 ///
-/// [`Manager::run_until_signal`](crate::Manager::run_until_signal) calls this function. For JSON output, log files or
+/// [`Manager::run_until_signal`](crate::Manager::run_until_signal) calls this function. For JSON, log files or
 /// OpenTelemetry, install your own subscriber first.
 ///
 /// # Examples
@@ -17,6 +17,6 @@ use tracing_subscriber::filter::LevelFilter;
 /// ```
 pub fn init_tracing() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    // An error means that the program has already installed a subscriber.
+    // An error means that a subscriber is already installed.
     _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }

@@ -1,4 +1,4 @@
-//! The manager, which runs an operator.
+//! A manager, which runs an operator.
 
 mod debug;
 mod definitions;
@@ -30,19 +30,19 @@ use crate::logging::init_tracing;
 use crate::serve::Check;
 use crate::signal::StopOnSignal;
 
-/// Runs an operator's controllers, and provides the probes, metrics, leader election and signal handling that its pod
-/// needs.
+/// Runs the controllers of an operator. The manager also provides the probes, metrics, leader election and signal
+/// handling that a pod needs.
 ///
-/// The manager's name, such as `website-controller`, is also the name of the Lease, field manager, user agent, Event
-/// source and election metrics.
+/// The Lease, field manager, user agent, Event source and election metrics have the manager's name, such as
+/// `website-controller`.
 ///
 /// [`run`](Self::run) performs these steps in order:
 ///
-/// 1. Serves probes and metrics. From this point on, the readiness probe shows why the pod is not ready.
-/// 2. Installs the CustomResourceDefinitions, and waits until the API server serves them. With several clusters, waits
-///    at most 10 s for unreachable clusters.
+/// 1. Serves probes and metrics. The readiness probe reports why the pod is not ready.
+/// 2. Installs the CustomResourceDefinitions and waits until the API server serves them. If some of several clusters
+///    are unreachable, waits for at most 10 s.
 /// 3. Fills the caches, even on a standby.
-/// 4. Runs the controllers while this replica leads, or always without leader election.
+/// 4. Runs the controllers while this replica is the leader. Without leader election, the controllers always run.
 ///
 /// # Examples
 ///
@@ -90,9 +90,9 @@ pub struct Manager {
     shards: Vec<ShardsStatus>,
     definitions: Vec<CustomResourceDefinition>,
     replaces_newer: bool,
-    /// Definitions to install in clusters other than the manager's own cluster.
+    /// Definitions to install in other clusters than the manager's own cluster.
     other_definitions: Vec<(Cluster, CustomResourceDefinition)>,
-    /// Clusters other than the manager's own cluster, whose informers the debug page shows.
+    /// The other clusters, whose informers are also shown on the debug page.
     other_clusters: Vec<Cluster>,
     controllers: Vec<Bind>,
     sharded: Vec<replicas::Sharded>,
@@ -104,7 +104,7 @@ pub struct Manager {
     webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
     engine: Engine,
-    /// The configuration error of the first misconfigured controller. `run` returns this error.
+    /// The configuration error of the first controller that is misconfigured. `run` returns this error.
     fault: Option<OperatorError>,
 }
 
@@ -113,18 +113,18 @@ type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send
 type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
 
 impl Manager {
-    /// Creates a manager for the kubeconfig's cluster, or without a kubeconfig, for the cluster of the pod's service
-    /// account. This function reads files, but sends no requests.
+    /// Creates a manager for the cluster from the kubeconfig. Without a kubeconfig, the pod's service account is used.
+    /// Creating a manager reads files but sends no requests.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no cluster configuration, or if the configuration is invalid.
+    /// Returns an error if no cluster configuration exists or if it is invalid.
     pub fn infer(name: impl Into<String>) -> Result<Self, OperatorError> {
         Self::connect(name, ClusterConfig::default())
     }
 
-    /// Creates a manager for the cluster that `config` describes. If `config` has no metrics provider, the cluster
-    /// reports to the manager's provider.
+    /// Creates a manager for the cluster in `config`. If `config` contains no metrics provider, the manager's provider
+    /// is used.
     ///
     /// # Errors
     ///
@@ -143,8 +143,8 @@ impl Manager {
         Ok(Self { owns_cluster: true, ..Self::with(name, Cluster::connect(config)?, metrics) })
     }
 
-    /// Creates a manager for a connected cluster, for example an embedded cluster. The caller must shut down the
-    /// cluster. The cluster keeps its own user agent and metrics provider.
+    /// Creates a manager for an existing `Cluster`, for example an embedded cluster. The caller, and not the manager,
+    /// must shut down the cluster. The cluster's user agent and metrics provider are not changed.
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }
@@ -182,14 +182,14 @@ impl Manager {
         &self.cluster
     }
 
-    /// Returns the manager's metrics provider, for tests and additional exporters.
+    /// Returns the manager's metrics provider, for example for tests and additional exporters.
     pub fn metrics(&self) -> &InMemoryProvider {
         &self.metrics
     }
 
-    /// Returns a handle to the state of the controllers and the leader election. The handle explains why a key is
-    /// queued or delayed, and counts the keys in each queue. Call this method before [`run`](Self::run), which consumes
-    /// the manager. Until the manager runs, the handle returns no controllers.
+    /// Returns a handle to the status of the controllers and of the leader election. The handle can explain why a key
+    /// is queued or delayed, and return the number of keys in each queue. Call this method before [`run`](Self::run),
+    /// because `run` consumes the manager. Before the manager runs, the handle returns no controllers.
     ///
     /// # Examples
     ///
@@ -213,21 +213,21 @@ impl Manager {
         self.engine.status()
     }
 
-    /// Runs the controllers only on the leader. The Lease has the manager's name, which must be a DNS subdomain. The
-    /// Lease is in the namespace of the cluster configuration. In a pod, this is the pod's namespace. The lease
-    /// duration is 15 s, the renew deadline 10 s and the retry period 2 s, as in client-go.
+    /// Runs the controllers only on the leader. The name of the Lease is the manager's name, which must be a DNS
+    /// subdomain. The Lease is created in the namespace of the cluster configuration. In a pod, the namespace of the
+    /// cluster configuration is the pod's namespace. As in client-go, the lease duration is 15 s, the renew deadline is
+    /// 10 s and the retry period is 2 s.
     pub fn leader_election(self) -> Self {
         self.leader_election_with(LeaderElectionConfig::default())
     }
 
-    /// Runs the controllers only on the leader, like [`leader_election`](Self::leader_election), but with custom
-    /// settings.
+    /// Runs the controllers only on the leader, like [`leader_election`](Self::leader_election), with custom settings.
     pub fn leader_election_with(mut self, config: LeaderElectionConfig) -> Self {
         self.election = Some(config);
         self
     }
 
-    /// Serves probes, metrics and a debug page over HTTP on `address`.
+    /// Serves probes, metrics and a debug page on `address` over HTTP.
     ///
     /// | path | response |
     /// |---|---|
@@ -236,14 +236,14 @@ impl Manager {
     /// | `/metrics` | the metrics of the manager, its controllers and its client, as OpenMetrics text |
     /// | `/debug`, `/debug.json` | a human-readable page, and its data: see [`debug`](Self::debug) |
     ///
-    /// With the query `?verbose`, a successful probe also lists its checks.
+    /// With the query `?verbose`, the response of a successful probe lists its checks.
     pub fn serve(mut self, address: impl Into<SocketAddr>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// Disables the server that [`serve`](Self::serve) has configured, and serves webhooks on a free loopback port. Use
-    /// this method in tests that run several managers at the same time.
+    /// Disables the server that was configured with [`serve`](Self::serve), and serves webhooks on a free loopback
+    /// port. Use this method in tests that run several managers in parallel.
     pub fn without_server(mut self) -> Self {
         self.address = None;
         #[cfg(feature = "webhook")]
@@ -263,7 +263,7 @@ impl Manager {
         self
     }
 
-    /// Adds a readiness check. While the check fails, Kubernetes sends the pod no traffic, and rollouts wait.
+    /// Adds a readiness check. While the check fails, the pod receives no traffic from Services, and rollouts wait.
     pub fn readiness(
         mut self,
         name: impl Into<String>,
@@ -273,25 +273,25 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. If the API server
-    /// is unreachable, the manager retries. After the server has stored the definition, the manager waits up to a
-    /// minute for the server to serve the resource. Without this method, controllers for `K` wait until the resource
-    /// exists. While the manager or a controller waits, the readiness check names the resource, and the program logs a
-    /// warning once a minute.
+    /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. The manager retries
+    /// while the API server is unreachable. After the definition is stored, the manager waits for up to a minute until
+    /// the server serves the resource. If the definition is not installed with this method, controllers for `K` wait
+    /// until the resource exists. While the manager or a controller waits, the readiness check names the resource, and
+    /// a warning is logged once a minute.
     ///
-    /// Each replica installs the definition, so during an upgrade, two builds may install different definitions. The
-    /// manager stores your [package version](CustomResourceDefinition::package_version) in an annotation on the
-    /// definition, and compares this version with the version of the installed definition:
+    /// Each replica installs the definition. During an upgrade, two builds may therefore install different definitions.
+    /// The manager stores your [package version](CustomResourceDefinition::package_version) in an annotation of the
+    /// definition, and compares it with the version of the installed definition:
     ///
-    /// - With a greater version, this build replaces the installed definition.
-    /// - With a smaller version, this build keeps the installed definition.
-    /// - With equal or unknown versions, this build replaces the installed definition unless the replacement would
-    ///   remove a served version.
+    /// - If this build has a higher version, it replaces the installed definition.
+    /// - If this build has a lower version, it keeps the installed definition.
+    /// - If the versions are equal or unknown, this build replaces the installed definition, unless this would remove a
+    ///   served version.
     ///
-    /// Raise the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older build,
-    /// the newer definition stays, unless the older build calls
-    /// [`replace_newer_definitions`](Self::replace_newer_definitions). If the installed definition lacks a version that
-    /// this build serves, the manager fails with [`OperatorError::Definition`].
+    /// Increase the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older
+    /// build, the newer definition is kept, unless the older build calls
+    /// [`replace_newer_definitions`](Self::replace_newer_definitions). If the installed definition does not contain a
+    /// version that this build serves, the manager fails with [`OperatorError::Definition`].
     ///
     /// The service account needs the verbs `get`, `list`, `watch`, `create` and `patch` for
     /// `customresourcedefinitions`.
@@ -299,8 +299,8 @@ impl Manager {
         self.install_definition(K::crd())
     }
 
-    /// Installs a definition like [`install`](Self::install), for example a definition that was
-    /// [merged](CustomResourceDefinition::merge) from several versions. If the definition does not come from
+    /// Installs a definition, like [`install`](Self::install). For example, the definition can be
+    /// [merged](CustomResourceDefinition::merge) from several versions. If the definition was not created by
     /// `#[derive(Resource)]`, set its version with
     /// [`with_package_version`](CustomResourceDefinition::with_package_version).
     pub fn install_definition(mut self, definition: CustomResourceDefinition) -> Self {
@@ -308,12 +308,12 @@ impl Manager {
         self
     }
 
-    /// Sets whether this build replaces the CustomResourceDefinitions and webhook configurations that a newer build has
-    /// [installed](Self::install). The default is `false`. Pass `true` only during a rollback, for example with a
-    /// command-line flag.
+    /// Sets whether this build replaces CustomResourceDefinitions and webhook configurations that a newer build has
+    /// [installed](Self::install). The default is `false`. Pass `true` only during a rollback, for example depending on
+    /// a command-line flag.
     ///
-    /// After an older definition is installed, the next write to an object prunes all fields that the older schema
-    /// lacks. The API server rejects an older definition that lacks a stored version.
+    /// After an older definition is installed, the next write to each object removes the fields that are not in the
+    /// older schema. If an older definition does not contain a stored version, the API server rejects it.
     ///
     /// # Examples
     ///
@@ -330,8 +330,8 @@ impl Manager {
         self
     }
 
-    /// Adds a controller. With leader election, only the leader runs the controller. Otherwise, every replica runs the
-    /// controller.
+    /// Adds a controller. With leader election, only the leader runs the controller. Without leader election, every
+    /// replica runs the controller.
     pub fn controller(mut self, controller: impl FinishedController) -> Self {
         let controller = controller.finished();
         self.fault = self.fault.or_else(|| controller.fault());
@@ -339,11 +339,11 @@ impl Manager {
         self
     }
 
-    /// Adds a [`pintle_controller::Controller`], whose keys can have any type that implements
-    /// [`RequestKey`](pintle_controller::RequestKey). Create the controller's informers with this manager's
+    /// Adds a [`pintle_controller::Controller`]. Its keys can have any type that implements
+    /// [`RequestKey`](pintle_controller::RequestKey). Create the informers of the controller with the manager's
     /// [cluster](Self::cluster).
     ///
-    /// The controller has no [`Context`](crate::Context), so the end of the leadership term does not stop its writes.
+    /// The controller has no [`Context`](crate::Context), so its writes are not stopped when the leadership term ends.
     pub fn plain_controller<K: RequestKey>(mut self, controller: pintle_controller::Controller<K>) -> Self {
         self.controllers.push(Box::new(|engine, _| engine.controller(controller)));
         self
@@ -363,10 +363,10 @@ impl Manager {
         self
     }
 
-    /// Runs a service while this replica leads, or without leader election, while the manager runs. When the leadership
-    /// term ends, the manager drops the service. The next term starts the service again. When the manager stops, it
-    /// cancels the service's token, and the service should end. After an error or a panic, the manager restarts the
-    /// service with backoff.
+    /// Runs a service only while this replica is the leader. Without leader election, the service runs while the
+    /// manager runs. The manager drops the service when the leadership term ends. In the next term, the service is
+    /// started again. When the manager stops, it cancels the token of the service, and the service should end. If the
+    /// service returns an error or panics, the manager restarts it with backoff.
     ///
     /// # Examples
     ///
@@ -396,29 +396,31 @@ impl Manager {
         self
     }
 
-    /// Sets the timeout for stopping all parts of the manager and writing pending Events. The default is 25 s, which is
-    /// less than Kubernetes' default grace period of 30 s. See [`ManagerConfig::graceful_shutdown_timeout`].
+    /// Sets the timeout for stopping all components of the manager and writing pending Events. The default is 25 s,
+    /// which is shorter than Kubernetes' default grace period of 30 s. See
+    /// [`ManagerConfig::graceful_shutdown_timeout`].
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.config.graceful_shutdown_timeout = timeout;
         self
     }
 
-    /// Runs the manager until SIGTERM or SIGINT arrives, or a part of the manager fails. This call can be the last
-    /// expression in `main`. A second signal, or a signal after this method has returned, exits the process immediately
-    /// with code 1. Logs go to stderr, unless the program has installed a tracing subscriber: see [`init_tracing`].
+    /// Runs the manager until the process receives SIGTERM or SIGINT, or until a component of the manager fails. Use
+    /// this method as the last expression in `main`. A second signal or a signal after this method has returned
+    /// immediately exits the process with code 1. Logs are written to stderr, unless the program has installed a
+    /// tracing subscriber: see [`init_tracing`].
     ///
-    /// A separate thread reads the signals, so a signal also stops a program that blocks all threads of the runtime.
-    /// Blocking work, for example in `spawn_blocking`, can keep the process alive after `main` has returned. The
-    /// process therefore exits with code 1 if it has not ended soon after the [shutdown
-    /// timeout](Self::shutdown_timeout). The margin is one tenth of the timeout, at most 2 s, plus 1.5 s. The timeout
-    /// starts when the signal arrives, or after a failure, when this method returns. A program that continues after a
-    /// failure must call this method on another manager within the timeout and the margin. If the program does other
-    /// work after the manager has stopped, use [`run`](Self::run) instead.
+    /// Signals are handled on a separate thread, so they work even if all threads of the runtime are blocked. Blocking
+    /// work, such as in `spawn_blocking`, can keep the process alive after `main` has returned. Therefore, the process
+    /// exits with code 1 if it still runs after the [shutdown timeout](Self::shutdown_timeout) plus a margin. The
+    /// margin is one tenth of the timeout, but at most 2 s, plus 1.5 s. The timeout starts when the signal arrives.
+    /// After a failure, it starts when this method returns. If a program continues after a failure, it must call this
+    /// method on another manager before the timeout and the margin have elapsed. If the program does other work after
+    /// the manager has stopped, use [`run`](Self::run) instead of this method.
     ///
     /// # Errors
     ///
-    /// Returns an error if the signal handlers cannot be installed, or if [`run`](Self::run) fails. The error's cause
-    /// is an [`OperatorError`].
+    /// Returns an error if the signal handlers cannot be installed, or if [`run`](Self::run) fails. The cause of the
+    /// error is an [`OperatorError`].
     ///
     /// # Panics
     ///
@@ -426,7 +428,7 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends all parts of the manager, as for [`run`](Self::run).
+    /// Dropping the future stops all components of the manager, like dropping the future of [`run`](Self::run).
     pub async fn run_until_signal(self) -> Result<()> {
         init_tracing();
         let signals = StopOnSignal::new(self.config.graceful_shutdown_timeout).map_err(OperatorError::Signal)?;

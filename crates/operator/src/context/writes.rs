@@ -24,29 +24,29 @@ impl<K: Resource> Context<K> {
     /// if it does not exist. The child gets a controller reference to the reconciled object. If the child has no
     /// namespace, it is created in the namespace of the reconciled object.
     ///
-    /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
-    /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
-    /// repeatedly, [a log line and an Event](crate#writers-that-undo-each-other) name the writer and the field. The method sends no request if two conditions
-    /// are met. First, `child` equals the child that was applied last in this leadership term, and that apply succeeded. Second, all fields of
-    /// the cached object still have the values that the server stored for that apply. A stored value may differ from
-    /// the value in `child`, for example `1` instead of `1000m` for a quantity. So each child is applied once after the
-    /// process starts, and once in each new leadership term, because another leader may have applied other fields.
+    /// The controller becomes the owner of all fields in `child`. If an earlier apply set a field that is missing in
+    /// `child`, the controller gives up this field. Fields that are `null` are treated as missing. If another writer
+    /// repeatedly changes a field, [a log line and an Event](crate#writers-that-undo-each-other) name the writer and
+    /// the field. No request is sent if `child` equals the last child that was successfully applied in this leadership
+    /// term, and all fields of the cached object still have the values that the server stored for that apply. The
+    /// server may store a different value than `child` contains, for example `1` instead of `1000m` for a quantity. As
+    /// a result, each child is applied once after the process has started. Each child is also applied once in each new
+    /// leadership term, because another leader may have applied other fields.
     ///
     /// # Errors
     ///
     /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no
-    ///   name, or if the reconciled object cannot own the child. A namespaced object can own only objects of its
-    ///   namespace, and no object can own itself. For other objects, see [`apply_unowned`](Self::apply_unowned).
+    ///   name, or if the reconciled object cannot be the child's owner. A namespaced object can only own objects in its
+    ///   namespace, and an object cannot own itself. For other objects, see [`apply_unowned`](Self::apply_unowned).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
-    /// - An error if another object controls the child, or if the owner no longer exists. Before a child is created,
-    ///   one request checks that the owner exists.
-    /// - An error if the request fails. The server also rejects the request if the child was re-created and the cache
-    ///   still has the old child.
+    /// - An error if another object controls the child, or if the owner does not exist. Before a child is created, an
+    ///   additional request checks that the owner exists.
+    /// - An error if the request fails. The server also rejects the request if the child was re-created but the cache
+    ///   still contains the old child.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the server may or may not have executed the write. It is safe to apply the child
-    /// again.
+    /// If the future is dropped, the server may or may not have executed the request. Applying the child again is safe.
     pub async fn apply<T>(&self, child: T) -> Result<Arc<T>>
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -55,19 +55,21 @@ impl<K: Resource> Context<K> {
         self.apply_child(&child, Some(&owner)).await
     }
 
-    /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not delete such
-    /// an object together with the reconciled object, so delete it in a [cleanup](crate::ControllerBuilder::cleanup).
-    /// The controller must cache `T`, but does not need to own it. The object can be the reconciled object itself.
+    /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not
+    /// garbage-collect such an object when the reconciled object is deleted, so delete it in a
+    /// [cleanup](crate::ControllerBuilder::cleanup). The controller must cache `T`, but does not have to own it. The
+    /// reconciled object can also be applied with this method.
     ///
     /// # Errors
     ///
-    /// Returns a terminal error if the controller does not cache `T`, or caches only objects of another
-    /// [namespace](crate::ControllerBuilder::namespace), or if the object has no name. Otherwise, returns the same errors as [`apply`](Self::apply), except for the errors about the owner.
+    /// Returns a terminal error if the controller does not cache `T` or caches only another
+    /// [namespace](crate::ControllerBuilder::namespace), or if the object has no name. All other errors are the same as
+    /// for [`apply`](Self::apply), except for errors about the owner.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the server may or may not have executed the write. It is safe to apply the object
-    /// again.
+    /// If the future is dropped, the server may or may not have executed the request. Applying the object again is
+    /// safe.
     pub async fn apply_unowned<T>(&self, object: T) -> Result<Arc<T>>
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -105,7 +107,7 @@ impl<K: Resource> Context<K> {
         let api = self.cluster().api::<T>();
         let mut patch = Patch::Apply(configuration);
         if let (Some(live), Patch::Apply(body)) = (&live, &mut patch) {
-            // Without the uid, a re-created child would get the configuration for the old child.
+            // Send the uid, so that a re-created child does not receive the configuration of the old child.
             body["metadata"]["uid"] = live.uid().into();
         }
         let apply = Apply::begin(self.all_applied(), &target);
@@ -119,8 +121,8 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Returns the cache for a child with this key. The error is terminal if the controller does not own `T`, or if the
-    /// child is the reconciled object.
+    /// Returns the cache for the type of a child. Returns a terminal error if the controller does not own `T`, or if
+    /// the child is the reconciled object itself.
     fn cache_of_child<T: Resource>(&self, key: &ObjectKey) -> Result<&Cached<T>> {
         if key == self.key() && (T::API_VERSION, T::KIND) == (K::API_VERSION, K::KIND) {
             return Err(ReconcileError::terminal(format!(
@@ -131,14 +133,14 @@ impl<K: Resource> Context<K> {
         self.shared.caches.get_owned::<T>()
     }
 
-    /// Checks on the server that the owner of a child still exists, before the child is created. The cache may still
-    /// contain an owner that was deleted and re-created, and the child may belong to the new owner. In this case, an
-    /// apply would make the deleted object the owner of the child, and the garbage collector would delete the child.
+    /// Asks the server whether the owner of a new child still exists. The cache may still contain an owner that was
+    /// deleted and re-created, while the child already belongs to the new owner. An apply with the old owner would make
+    /// the garbage collector delete the child.
     async fn check_owner(&self, owner: &OwnerReference) -> Result<()> {
         if self.has_uid::<K>(self.key(), &owner.uid).await? { Ok(()) } else { Err(self.gone()) }
     }
 
-    /// Returns whether the object with this key on the server has this uid.
+    /// Returns whether the server has an object with the given key and uid.
     async fn has_uid<T: Resource>(&self, key: &ObjectKey, uid: &str) -> Result<bool> {
         match self.cluster().api::<T>().metadata_only().get(key).await {
             Ok(stored) => Ok(stored.metadata.uid == uid),
@@ -147,7 +149,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Remembers an apply without the uid of its object, because the uid is only a precondition of the request.
+    /// Records an apply. The uid is removed first, because it is only a precondition of the request.
     fn remember<T: Resource + Serialize>(&self, apply: Apply<'_>, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
@@ -159,27 +161,28 @@ impl<K: Resource> Context<K> {
         apply.succeeded(patch.body(), stored, &encoded, exists);
     }
 
-    /// Applies the status of the reconciled object with server-side apply. No request is sent if nothing would change, as for
-    /// [`apply`](Self::apply).
+    /// Applies the status of the reconciled object with server-side apply. As with [`apply`](Self::apply), no request
+    /// is sent if nothing would change.
     ///
-    /// Build the conditions with [`ready`](Self::ready), [`not_ready`](Self::not_ready) or
-    /// [`conditions`](Self::conditions), which keep the transition times.
+    /// To keep the transition times of conditions, build them with [`ready`](Self::ready),
+    /// [`not_ready`](Self::not_ready) or [`conditions`](Self::conditions).
     ///
-    /// The method applies only those `status.conditions` that belong to this field manager. These are the conditions that this
-    /// reconciliation has set or changed, and the conditions that the field manager had already set. The method leaves out the conditions of
-    /// other field managers that the reconciler only read. Their cached values may be old, and an apply would overwrite newer values with
-    /// them. If other field managers have set conditions, each change of the status needs one more request, which reads the
-    /// `managedFields`. If the schema makes the list of conditions atomic, the method applies all conditions.
+    /// Only the `status.conditions` of this field manager are applied: the conditions that this reconciliation has set
+    /// or changed, and the conditions that the field manager had set before. Conditions of other field managers that
+    /// the reconciler has only read are not applied. The cached values of these conditions may be outdated, and an
+    /// apply would overwrite newer values. If other field managers have set conditions, each change of the status
+    /// requires an additional request that reads the `managedFields`. If the list of conditions is atomic in the
+    /// schema, all conditions are applied.
     ///
     /// # Errors
     ///
     /// Returns a terminal error if the resource has no status subresource. Returns an error if the object no longer
-    /// exists, the leadership term has ended, or the request fails.
+    /// exists, if the leadership term has ended, or if the request fails.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the server may or may not have executed the write. It is safe to apply the status
-    /// again.
+    /// If the future is dropped, the server may or may not have executed the request. Applying the status again is
+    /// safe.
     pub async fn apply_status(&self, status: impl Serialize) -> Result<Arc<K>>
     where
         K: Serialize + DeserializeOwned,
@@ -216,7 +219,7 @@ impl<K: Resource> Context<K> {
         let api = self.cluster().api::<K>();
         let mut patch = Patch::Apply(configuration);
         if let Patch::Apply(body) = &mut patch {
-            // The object may have been re-created since it was read from the cache.
+            // The object may have been re-created since the cache was read.
             body["metadata"]["uid"] = live.uid().into();
         }
         let apply = Apply::begin(self.all_applied(), &target);
@@ -239,15 +242,16 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference.
-    /// If the child has no namespace, the method sets the namespace of the reconciled object. Prefer
-    /// [`apply`](Self::apply), because an apply can be repeated. If the child has a `generateName` and no name, the
-    /// server chooses the name, so each call creates one more object. Do not apply a child that was created: a later
-    /// [`apply`](Self::apply) cannot remove the fields that the create request has set.
+    /// Creates a child of the reconciled object. Returns the stored object. The child gets a controller reference to
+    /// the reconciled object. If the child has no namespace, it is created in the namespace of the reconciled object.
+    /// Prefer [`apply`](Self::apply), which can be repeated safely. If the child has a `generateName` instead of a
+    /// name, the server generates the name, so each request creates another object. Do not apply a child that was
+    /// created with this method, because [`apply`](Self::apply) cannot remove the fields that were set by the create
+    /// request.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`apply`](Self::apply), and `AlreadyExists` if the object exists.
+    /// Returns the same errors as [`apply`](Self::apply), and `AlreadyExists` if the object already exists.
     ///
     /// # Cancel safety
     ///
@@ -267,20 +271,19 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Deletes an object that was read before. Returns `Ok` if the given object no longer exists, even if a newer
-    /// object has the same name. After the deletion, reads do not return the object, unless the object waits for
-    /// finalizers.
+    /// Deletes an object that was previously read. Returns `Ok` if the object no longer exists, even if a newer object
+    /// has the same name. After the deletion, reads no longer return the object, unless it is waiting for finalizers.
     ///
     /// # Errors
     ///
-    /// Returns a terminal error if the object has no uid, because it was built and not read. Returns an error if the
-    /// leadership term has ended or the request fails. After a conflict, one more request checks that the object still
-    /// exists. If it does, the conflict is the error.
+    /// Returns a terminal error if the object has no uid because it was not read from the server. Returns an error if
+    /// the leadership term has ended, or if the request fails. After a conflict, an additional request checks whether
+    /// the object still exists. If the object still exists, the conflict is returned.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the server may or may not have executed the deletion. It is safe to delete the object
-    /// again.
+    /// If the future is dropped, the server may or may not have executed the request. Deleting the object again is
+    /// safe.
     pub async fn delete<T>(&self, object: &Arc<T>) -> Result<()>
     where
         T: Resource + DeserializeOwned,
@@ -303,7 +306,8 @@ impl<K: Resource> Context<K> {
                 cached.map(|cached| cached.objects.deleted(object.clone()));
             }
             Err(error) if is_answer(&error, ApiError::is_object_not_found) => {}
-            // Either the precondition failed, or the server refused the deletion, for example in an admission webhook.
+            // The precondition has failed, or the server rejected the deletion, for example because of an admission
+            // webhook.
             Err(error) if is_answer(&error, ApiError::is_conflict) => {
                 if self.has_uid::<T>(&object.key(), object.uid()).await? {
                     return Err(error);
@@ -319,14 +323,14 @@ impl<K: Resource> Context<K> {
         if let Some(compared) = self.applied(|applied| applied.compare(target, configuration, live)) {
             return compared;
         }
-        // The serialization can run user code, so it runs without the lock.
+        // Do not hold the lock while serializing, because serialization can run user code.
         let Some(encoded) = encode(live) else { return Comparison::Changed };
         self.applied(|applied| applied.compare_fields(target, configuration, live, &encoded))
     }
 
-    /// Prepares the report of a field that this controller has to apply repeatedly. If a report will be due, the method
-    /// asks the server which other writers own the field. The method does this before the apply, because the apply
-    /// takes the field away from them.
+    /// Prepares the report for a field that this controller has to apply repeatedly. If a report is due, reads the
+    /// other field managers of the field from the server. The field managers must be read before the apply, because the
+    /// apply takes the field from them.
     async fn overwritten<T: Resource>(&self, target: &Target, path: Vec<String>, applied: &Value) -> Overwritten {
         let now = tokio::time::Instant::now();
         if !self.applied(|applied| applied.is_report_due(target, now)) {
@@ -342,8 +346,8 @@ impl<K: Resource> Context<K> {
         Overwritten { path, others }
     }
 
-    /// Counts an apply of an overwritten field, if the apply changed the field. If there were many such applies, reports
-    /// the other writers of the field in the log and as an Event.
+    /// Counts an apply that changed an overwritten field. After many such applies, reports the other writers of the
+    /// field in the log and as an Event.
     fn count_revert<T>(&self, target: &Target, overwritten: &Overwritten, live: &T, stored: &T)
     where
         T: Resource + Serialize,
@@ -351,7 +355,7 @@ impl<K: Resource> Context<K> {
         let Overwritten { path, others } = overwritten;
         let is_unchanged = live.resource_version() == stored.resource_version()
             || encode(live).zip(encode(stored)).is_some_and(|(live, stored)| {
-                // Another writer can have added items to a list that the apply does not change.
+                // Another writer may have added items to a list without affecting this field.
                 contention::is_equal_at(path, &live, &stored) == Some(true)
             });
         if is_unchanged {
@@ -360,7 +364,7 @@ impl<K: Resource> Context<K> {
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
         let others = match others.is_empty() {
-            // Another controller of this program can have the same field manager.
+            // Another controller of this program may use the same field manager.
             true => "another writer or a controller with the same field manager".to_owned(),
             false => others.join(" and "),
         };
@@ -368,7 +372,7 @@ impl<K: Resource> Context<K> {
         self.report_contention(&others, &contention::display(path), T::KIND, &target.1, &often);
     }
 
-    /// Reports in the log and as an Event that this controller and other writers write the same fields of an object.
+    /// Reports that this controller and other writers write the same fields of an object, in the log and as an Event.
     pub(super) fn report_contention(&self, others: &str, fields: &str, kind: &str, key: &ObjectKey, often: &str) {
         let own = self.field_manager();
         let message = format!("{own} and {others} both write {fields} of {kind} {key}: {often}");
@@ -376,7 +380,7 @@ impl<K: Resource> Context<K> {
         self.event(EventType::Warning, "FieldContention", message);
     }
 
-    /// Returns the error for a status request that the server answered with 404.
+    /// Returns the error for a status request whose response was a 404.
     async fn missing_status(&self, uid: &str) -> ReconcileError {
         match self.has_uid::<K>(self.key(), uid).await {
             Ok(true) => ReconcileError::terminal(format!(
@@ -390,7 +394,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Reads an object with its `managedFields` from the server.
+    /// Reads an object, including its `managedFields`, from the server.
     pub(super) async fn read_raw(&self, resource: &ApiResource, key: &ObjectKey) -> Result<Value, ApiError> {
         let url = format!("{}/{}", resource.path(key.namespace()), key.name());
         let request = self.cluster().client().get().abs_path(url.split('/').filter(|part| !part.is_empty()));
@@ -409,7 +413,7 @@ impl<K: Resource> Context<K> {
         self.owner_reference().ok_or_else(|| self.gone())
     }
 
-    /// Returns whether the reconciled object has this uid.
+    /// Returns whether `uid` is the uid of the reconciled object.
     pub(super) fn is_reconciled(&self, uid: &str) -> bool {
         self.call.object.as_ref().is_some_and(|object| object.uid() == uid)
     }
@@ -420,10 +424,10 @@ impl<K: Resource> Context<K> {
     }
 }
 
-/// A field that another writer has changed since the last apply.
+/// A field that another writer has changed since it was last applied.
 struct Overwritten {
     path: Vec<String>,
-    /// The other field managers of the field, if a report is due and they are known.
+    /// The other field managers of the field. Empty if no report is due or if they are unknown.
     others: Vec<String>,
 }
 
@@ -437,8 +441,8 @@ fn encode(object: &impl Serialize) -> Option<Value> {
     }
 }
 
-/// Checks that no other object controls a child. The other object may be a re-created owner whose predecessor is still
-/// in the cache.
+/// Checks that the child is not controlled by another object. If the owner was re-created and the cache still contains
+/// the old owner, the child may be controlled by the new owner.
 fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
         return Ok(());
@@ -450,7 +454,7 @@ fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()
     )))
 }
 
-/// Returns whether the error is an answer of the API server for which `is` returns true.
+/// Returns whether the error is an API server response that matches `is`.
 fn is_answer(error: &ReconcileError, is: impl FnOnce(&ApiError) -> bool) -> bool {
     error.cause().downcast_ref().is_some_and(is)
 }

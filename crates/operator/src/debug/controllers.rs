@@ -1,4 +1,4 @@
-//! The part of `/debug.json` about controllers and their keys.
+//! The controllers and their keys in `/debug.json`.
 
 use pintle_controller::{ControllerStatus, Explanation as Explained, LastCall, WorkState};
 
@@ -7,12 +7,12 @@ use super::text::{seconds, shortened, time};
 
 /// The maximum number of keys in a list.
 const KEYS: usize = 10;
-/// The maximum number of keys in all lists of the same kind, over all controllers.
+/// The maximum number of keys in all lists of the same kind, for all controllers together.
 const KEYS_IN_ALL: usize = 200;
-/// The maximum number of causes that each key in a list has. The explanation of a single key lists all causes.
+/// The maximum number of causes for each key in a list. When a single key is explained, all its causes are included.
 const CAUSES: usize = 3;
 
-/// Returns the maximum number of keys in each list. This limit bounds the size of the response.
+/// Returns the maximum number of keys in each list. The limit bounds the size of the response.
 pub(super) fn keys_per_list(controllers: usize) -> usize {
     (KEYS_IN_ALL / controllers.clamp(1, MOST)).min(KEYS)
 }
@@ -46,7 +46,7 @@ pub(super) fn explanation(controller: &ControllerStatus, explained: &Explained<S
     Explanation { controller: shortened(controller.name()), key: key(explained, usize::MAX) }
 }
 
-/// Returns the calls that have blocked their threads for the longest time.
+/// Returns the reconciliations that have blocked their threads for the longest time.
 fn blocked(controller: &ControllerStatus, keys: usize) -> Vec<Blocked> {
     let mut calls = controller.blocked_calls();
     calls.sort_by(|(_, one), (_, other)| other.cmp(one));

@@ -1,11 +1,11 @@
-//! The members of `/debug.json`. The documentation for users is at [`Manager::debug`](crate::Manager::debug).
+//! The members of `/debug.json`. [`Manager::debug`](crate::Manager::debug) documents the format for users.
 
 use serde::Serialize;
 
-/// The version of the format. The version increases when a member is removed or changes its meaning.
+/// The version of the format. The version is incremented when a member is removed or its meaning changes.
 pub(super) const FORMAT: u32 = 1;
 
-/// The maximum number of listed controllers. The same maximum applies to informers, checks and other lists.
+/// The maximum number of controllers in the list. Informers, checks and other lists have the same maximum.
 pub(super) const MOST: usize = 100;
 
 #[derive(Serialize)]
@@ -45,12 +45,12 @@ pub(super) struct Check {
 #[derive(Serialize)]
 pub(super) struct Lease {
     pub(super) lease: String,
-    /// The string is empty if no replica holds the lease. `None` before the lease is first read.
+    /// An empty string means that no replica holds the lease. `None` until the lease is first read.
     pub(super) holder: Option<String>,
     pub(super) is_leader: bool,
-    /// The time until the leadership term of this replica ends, unless the term is renewed.
+    /// The remaining time of this replica's leadership term if it is not renewed.
     pub(super) seconds_left: Option<f64>,
-    /// The last error of the requests for the lease. `None` if they succeed.
+    /// The last error of a request for the lease. `None` if they succeed.
     pub(super) last_error: Option<String>,
 }
 
@@ -86,10 +86,10 @@ pub(super) struct Blocked {
 pub(super) struct Key {
     pub(super) key: String,
     pub(super) state: KeyState,
-    /// The time until the delay of the key ends.
+    /// The remaining delay of the key.
     pub(super) due_in_seconds: Option<f64>,
     pub(super) causes_total: u64,
-    /// The causes of the key, newest first.
+    /// The causes of the key, with the newest cause first.
     pub(super) causes: Vec<Event>,
     pub(super) last_call: Option<Call>,
 }
@@ -106,7 +106,7 @@ pub(super) enum KeyState {
     NotRunning,
 }
 
-/// A text, and the time that the text refers to.
+/// A text with a timestamp.
 #[derive(Serialize)]
 pub(super) struct Event {
     pub(super) at: String,
@@ -128,7 +128,7 @@ pub(super) struct Informer {
     pub(super) state: InformerState,
     pub(super) since: Option<String>,
     pub(super) objects: usize,
-    /// The number of objects that the list in progress has received.
+    /// The number of objects that were received by the list in progress.
     pub(super) received: Option<usize>,
     pub(super) problem: Option<String>,
     pub(super) undecodable: usize,
@@ -162,7 +162,7 @@ pub(super) struct Shard {
     pub(super) lease: Lease,
 }
 
-/// The numbers of controllers, informers and shards that are not listed.
+/// The numbers of controllers, informers and shards that are omitted from the lists.
 #[derive(Serialize)]
 pub(super) struct LeftOut {
     pub(super) controllers: usize,
@@ -177,7 +177,7 @@ pub(super) struct Explanation {
     pub(super) key: Key,
 }
 
-/// Applies `map` to the first [`MOST`] items.
+/// Maps the first [`MOST`] items with `map`.
 pub(super) fn of_most<T, U>(parts: &[T], map: impl FnMut(&T) -> U) -> Vec<U> {
     parts.iter().take(MOST).map(map).collect()
 }

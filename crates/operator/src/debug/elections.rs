@@ -1,4 +1,4 @@
-//! The part of `/debug.json` about leases and shards.
+//! The leases and shards in `/debug.json`.
 
 use pintle_leaderelect::ElectionStatus;
 use pintle_sharding::ShardsStatus;
@@ -17,7 +17,7 @@ pub(super) fn lease(election: &ElectionStatus) -> Lease {
     }
 }
 
-/// Returns the shards of all groups, and how many shards are left out.
+/// Returns the shards of all groups, and the number of omitted shards.
 pub(super) fn shards(groups: &[ShardsStatus]) -> (Vec<Shards>, usize) {
     let mut left = 4 * MOST;
     let shown = of_most(groups, |group| {

@@ -1,13 +1,13 @@
-//! The HTML page: a single file without external resources.
+//! The HTML page, a single file without external resources.
 
 use http::header::CONTENT_SECURITY_POLICY;
 use http::{HeaderMap, HeaderValue};
 
 pub(super) const HTML: &str = include_str!("page.html");
 
-/// The content security policy. The policy allows the page's style and script, which are identified by their digests.
-/// It also allows requests to the origin of the page. Even if a name or an error text were inserted as markup, no other
-/// script or resource could run or load.
+/// The content security policy. The policy allows only the script and style of the page, which it identifies by their
+/// digests. The policy also allows requests to the origin of the page. Even if a name or an error text were inserted as
+/// markup, the browser would not run or load anything else.
 const POLICY: &str = "default-src 'none'; \
     script-src 'sha256-4uVN8OS0jWMtf4OVj3yogAbYyLQ/LAwj8wn2c4wg8AU='; \
     style-src 'sha256-OpN0YFr5y3ZLwUo1BejUpcrEwm+mVC4ZBBn70zZjn04='; \
@@ -26,7 +26,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the content of the only element with this tag name.
+    /// Returns the content of the only element with the given tag name.
     fn content(element: &str) -> &'static str {
         let (start, end) = (format!("<{element}>"), format!("</{element}>"));
         assert_eq!((HTML.matches(&start).count(), HTML.matches(&end).count()), (1, 1), "{element}");

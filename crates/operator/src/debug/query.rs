@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-/// The controller and the key that a query requests an explanation for.
+/// The controller and the key whose explanation is requested.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) controller: String,
@@ -10,11 +10,12 @@ pub(super) struct Wanted {
     pub(super) key: String,
 }
 
-/// Returns the requested controller and key, if the query names them. The function ignores other parameters.
+/// Returns the controller and the key from the query, or `None` if the query contains neither. The function ignores
+/// other parameters.
 ///
 /// # Errors
 ///
-/// The error text names the missing parameter.
+/// Returns an error that names the missing parameter.
 pub(super) fn parse(query: &str) -> Result<Option<Wanted>, String> {
     match (parameter(query, "controller"), parameter(query, "key")) {
         (None, None) => Ok(None),
@@ -27,7 +28,7 @@ pub(super) fn parse(query: &str) -> Result<Option<Wanted>, String> {
 fn parameter(query: &str, name: &str) -> Option<String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.filter(|(found, _)| *found == name).map(|(_, value)| value).next()?;
-    // A plus means a space, as in HTML forms.
+    // As in HTML forms, a plus sign represents a space.
     Some(percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy().into_owned())
 }
 

@@ -1,15 +1,13 @@
-//! Texts, times and durations of bounded size.
+//! Texts, times and durations with a limited size.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 
-/// The maximum length of a text, in characters. Error messages can contain whole responses, so their length must be
-/// limited.
+/// The maximum length of a text, in characters. Error messages may contain whole responses, so they must be shortened.
 const LONGEST: usize = 400;
 
-/// Returns the text, shortened to at most 400 characters. All control characters except line breaks and tabs are
-/// removed.
+/// Returns the text, truncated to 400 characters. Control characters are removed, except for line breaks and tabs.
 pub(super) fn shortened(text: &str) -> String {
     let mut rest = text.chars();
     let clean = |char: char| if char.is_control() && char != '\n' && char != '\t' { '\u{fffd}' } else { char };
@@ -25,14 +23,14 @@ pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// Returns the time in the format of RFC 3339, with milliseconds. If RFC 3339 cannot express the time, the result is
-/// the nearest time that it can express.
+/// Formats a time as RFC 3339 with milliseconds. A time outside of the range of RFC 3339 is replaced by the nearest
+/// valid time.
 pub(super) fn time(time: SystemTime) -> String {
     let limit = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
     format!("{:.3}", Timestamp::try_from(time).unwrap_or(limit))
 }
 
-/// Returns the wall-clock time that corresponds to an instant. `now` is the current wall-clock time.
+/// Converts an instant to wall-clock time. `now` is the current wall-clock time.
 pub(super) fn time_of(instant: Instant, now: SystemTime) -> String {
     let ago = tokio::time::Instant::now().into_std().saturating_duration_since(instant);
     time(now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH))

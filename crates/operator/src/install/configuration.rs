@@ -1,4 +1,4 @@
-//! Installs webhook configurations. As for definitions, the manager keeps the configuration of a newer build.
+//! Installs webhook configurations. Like definitions, configurations of a newer build are kept.
 
 use std::cmp::Ordering;
 
@@ -14,8 +14,8 @@ use super::{Installer, Retries};
 use crate::error::OperatorError;
 
 impl Installer {
-    /// Applies a webhook configuration, unless a newer build has installed it. Retries failed requests indefinitely,
-    /// unless the server has rejected a request. Passes each failure to `report`.
+    /// Applies a webhook configuration, unless a newer build has installed its configuration. Failed requests are
+    /// retried indefinitely, unless the server rejects the request. Passes each failure to `report`.
     pub(crate) async fn configure<T>(
         &self,
         cluster: &Cluster,
@@ -55,8 +55,8 @@ impl Installer {
                 }
                 return Ok(());
             }
-            // With this resourceVersion, the server rejects the request with a conflict if another build has written
-            // the configuration since the read.
+            // Because of the resourceVersion, the server returns a conflict if another build has written the
+            // configuration since it was read.
             own["metadata"]["resourceVersion"] = installed["metadata"]["resourceVersion"].clone();
         }
         api.patch(name, &Patch::Apply(own), &WriteOptions::apply(&self.field_manager)).await.map(drop)
@@ -67,9 +67,9 @@ fn version(configuration: &Value) -> Option<&str> {
     configuration["metadata"]["annotations"][PACKAGE_VERSION].as_str()
 }
 
-/// Returns a JSON patch that copies the certificates from `own` to `installed`, or `None` if the certificates are
-/// equal. Certificates are copied even to a newer build's configuration, because they belong to the cluster and not to
-/// a build.
+/// Returns a JSON patch that copies the certificates from `own` to `installed`. Returns `None` if they are equal. The
+/// certificates of a newer build's configuration are also replaced, because they belong to the cluster and not to a
+/// particular build.
 fn certificates(own: &Value, installed: &Value) -> Option<Value> {
     let bundle = |webhook: &Value| webhook["clientConfig"]["caBundle"].as_str().map(str::to_owned);
     let own = own["webhooks"].as_array()?.iter().find_map(bundle)?;

@@ -1,10 +1,10 @@
-//! Changes the managed fields of definitions that this program has created.
+//! Converts the managed fields of definitions that this program has created.
 //!
-//! The first installation uses a create request, which fails if another build has already created the definition. A
-//! field manager that creates an object and then applies it owns each field twice, with the operations `Update` and
-//! `Apply`. An apply could then never remove a field. This module therefore changes the create request's operation to
-//! `Apply`, as client-go's `csaupgrade` does. The next apply gives up the server's default values, which the field
-//! manager also owns after the create request.
+//! A definition is first installed with a create request, which fails if another build has already created the
+//! definition. If a field manager first creates and then applies an object, it owns each field twice: with the
+//! operation `Update` and with the operation `Apply`. An apply could then never remove a field. This module therefore
+//! changes the operation of the create request to `Apply`, like client-go's `csaupgrade`. The create request also makes
+//! the field manager the owner of the server's default values. The next apply gives up these fields.
 
 use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
@@ -30,12 +30,12 @@ pub(super) async fn adopt(
     Ok(true)
 }
 
-/// Returns the JSON patch for a definition's managed fields. The patch does not test the resourceVersion, because the
-/// server writes a new definition's status at the same time.
+/// Returns the JSON patch for the managed fields of a definition. The patch does not check the resourceVersion, because
+/// the server writes the status of a new definition at the same time.
 fn adoption(stored: &Value, manager: &str) -> Option<Value> {
     let entries = stored["metadata"]["managedFields"].as_array()?;
     let is_own = |entry: &Value| entry["manager"] == manager && entry.get("subresource").is_none();
-    // Two entries with the operation `Apply` would replace each other.
+    // There must not be two entries with the operation `Apply`, because one would replace the other.
     if entries.iter().any(|entry| is_own(entry) && entry["operation"] == "Apply") {
         return None;
     }

@@ -1,29 +1,29 @@
-//! Decides whether this build may replace the installed CustomResourceDefinition.
+//! Determines whether this build may replace the installed CustomResourceDefinition.
 //!
-//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may be the last
-//! to start. This replica must not restore the old schema.
+//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may start last. A
+//! replica of the old build must not restore the old schema.
 
 use std::cmp::Ordering;
 
 use pintle_crd::CustomResourceDefinition;
 use semver::Version;
 
-/// What this build does about the installed definition.
+/// How this build handles the installed definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Apply,
-    /// Keep the installed definition, for the given reason.
+    /// Keep the installed definition. Contains the reason.
     Keep(String),
-    /// Fail for the given reason: this build must not replace the installed definition, and cannot use it.
+    /// Fail, because this build must not replace the installed definition and cannot use it. Contains the reason.
     Refuse(String),
 }
 
-/// Compares this build's definition with the installed definition.
+/// Compares the definition of this build with the installed definition.
 ///
-/// - With a greater version, this build replaces the installed definition.
-/// - With a smaller version, this build keeps the installed definition. With equal or unknown versions, this build
-///   keeps the installed definition only if replacing it would remove a served version.
-/// - A build that keeps a definition fails if the definition does not serve all of the build's versions.
+/// - If this build has a higher version, it replaces the installed definition.
+/// - If this build has a lower version, it keeps the installed definition. If the versions are equal or unknown, this
+///   build keeps the installed definition only if replacing it would remove a served version.
+/// - If a build keeps a definition that does not serve all its versions, it fails.
 pub(super) fn decide(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Decision {
     let removed = not_served_by(own, installed);
     let by = match installed.package_version() {
@@ -52,7 +52,7 @@ fn order(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -
     order_of(own.package_version(), installed.package_version())
 }
 
-/// Compares two builds' versions. Returns `None` if a version is missing or is not a semantic version.
+/// Compares two builds' versions. Returns `None` if a version is missing or is not a valid semantic version.
 pub(crate) fn order_of(own: Option<&str>, installed: Option<&str>) -> Option<Ordering> {
     let parse = |version: Option<&str>| Version::parse(version?).ok();
     Some(parse(own)?.cmp_precedence(&parse(installed)?))

@@ -1,30 +1,31 @@
-//! The settings and the public documentation of the debug page.
+//! The settings and the user documentation of the debug page.
 
 use pintle_sharding::ShardsStatus;
 
 use super::Manager;
 
 impl Manager {
-    /// Sets whether the manager serves the debug page at `/debug`, and the page's data at `/debug.json`. The default is `true`. Without an
-    /// address from [`serve`](Self::serve), the manager serves no page.
+    /// Sets whether the manager serves the debug page at `/debug` and its data at `/debug.json`. The default is `true`.
+    /// The page is served only if an address is set with [`serve`](Self::serve).
     ///
-    /// The page shows the current state of the manager's queues, informers, leases and shards, and lists failing, slow and active keys. For
-    /// each key, the page shows why the controller called the reconciler. To explain a single key, search for the key on the page. The
-    /// manager computes each response on request, and collects no data in advance. Responses have a bounded size, and computing them does
-    /// not interrupt the workers.
+    /// The page shows the current state of the manager's queues, informers, leases and shards. It lists keys that fail,
+    /// that are slow, and that are reconciled often. For each key, the page shows the causes of its reconciliations. To
+    /// explain a single key, search for it on the page. Each response is computed on request. No data is collected in
+    /// advance. The size of a response is limited, and computing it does not interrupt the workers.
     ///
     /// # Security
     ///
-    /// Any client that can reach the address can read the page. The page shows object names, replica names, and errors from reconcilers and
-    /// the API server. The page does not show object contents or credentials. Do not put secrets into error messages. To restrict access,
-    /// use a NetworkPolicy, or disable the page by passing `false`.
+    /// The page is visible to every client that can reach the address. The page contains the names of objects and
+    /// replicas, and errors from reconcilers and the API server. The page does not contain the contents of objects or
+    /// credentials. Error messages must not contain secrets. To restrict access, use a NetworkPolicy. To disable the
+    /// page, pass `false`.
     ///
     /// # The members of `/debug.json`
     ///
-    /// The JSON always contains all members. A member can be null only if its description below says so. Times are RFC 3339 strings in UTC,
-    /// and durations are in seconds. Lists have up to 100 items, and strings up to 400 characters. Lists of keys have up to 10 items, or
-    /// fewer with more than 20 controllers. Later versions may add members. `format` increases when a member is removed or changes its
-    /// meaning.
+    /// The JSON always contains all members. A member is never null, unless its description says so. Times are RFC 3339
+    /// strings in UTC, and durations are in seconds. Lists contain at most 100 items, and strings at most 400
+    /// characters. Lists of keys contain at most 10 items, or fewer if there are more than 20 controllers. Later
+    /// versions may add members. `format` increases when a member is removed or changes its meaning.
     ///
     /// | member | meaning |
     /// |---|---|
