@@ -1,6 +1,6 @@
-//! Checks names before requests are sent, because the API server rejects every request with an invalid name.
+//! Validates names before requests are sent, because the API server would reject every request with an invalid name.
 
-/// Returns `true` if `name` is a DNS subdomain, as most object names must be.
+/// Returns `true` if `name` is a DNS subdomain. Most object names must be DNS subdomains.
 pub(crate) fn is_subdomain(name: &str) -> bool {
     let is_label = |label: &str| {
         has_word_ends(label) && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
@@ -8,8 +8,8 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// Returns `true` if `name` is a domain-qualified name, such as `example.com/name`. API servers reject other finalizers
-/// on built-in kinds, and return a warning for custom resources.
+/// Returns `true` if `name` is a domain-qualified name, such as `example.com/name`. For finalizers with other names,
+/// API servers return an error for built-in kinds and a warning for custom resources.
 pub(crate) fn is_finalizer(name: &str) -> bool {
     let Some((prefix, name)) = name.split_once('/') else { return false };
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');

@@ -1,8 +1,8 @@
-//! Decides which conditions a status apply contains.
+//! Determines which conditions are part of a status apply.
 //!
-//! A reconciler passes all of its object's conditions, including the conditions of other field managers. The cached
-//! conditions of other field managers may be outdated, and applying them would overwrite newer values. An apply
-//! therefore omits the conditions of other field managers.
+//! A reconciler passes all conditions of its object, including the conditions of other field managers. The cached
+//! conditions of other field managers may be outdated, and applying them would overwrite newer values. The conditions
+//! of other field managers are therefore omitted from an apply.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,8 @@ pub(crate) fn types(configuration: &Value) -> BTreeSet<String> {
     items.filter_map(|item| item["type"].as_str()).map(str::to_owned).collect()
 }
 
-/// Removes conditions that are in `read` and whose types are not in `own`. Returns `true` if any condition was removed.
+/// Removes conditions that are contained in `read` and whose types are not contained in `own`. Returns `true` if
+/// conditions were removed.
 pub(crate) fn remove_others(configuration: &mut Value, own: &BTreeSet<String>, read: &[Condition]) -> bool {
     let Some(Value::Array(items)) = configuration.pointer_mut(CONDITIONS) else { return false };
     let before = items.len();
@@ -34,8 +35,8 @@ pub(crate) fn remove_others(configuration: &mut Value, own: &BTreeSet<String>, r
     items.len() < before
 }
 
-/// Returns the condition types that the field manager `own` has set, according to the `managedFields` of `object`.
-/// Returns `None` if the conditions are an atomic list, which its last writer owns as a whole.
+/// Returns the condition types that the field manager `own` has set, based on the `managedFields` of `object`. Returns
+/// `None` if the list of conditions is atomic, which means that the last writer owns the whole list.
 pub(crate) fn types_of_manager(object: &Value, own: &str) -> Option<BTreeSet<String>> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
     let (mut types, mut has_keys, mut has_whole) = (BTreeSet::new(), false, false);

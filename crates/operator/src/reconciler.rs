@@ -10,7 +10,7 @@ use pintle_meta::{ObjectKey, Resource};
 use crate::Result;
 use crate::context::Context;
 
-/// Reconciles objects of type `K`: changes the cluster towards an object's desired state.
+/// Reconciles objects of type `K` by moving the state of the cluster towards an object's desired state.
 ///
 /// Async functions with the parameters `(Arc<K>, Context<K>)` implement this trait. For a reconciler with state,
 /// implement the trait for your own type. Calls for the same object never overlap. Each call must be idempotent,
@@ -49,7 +49,8 @@ use crate::context::Context;
 /// assert_eq!(controller.name(), "website");
 /// ```
 ///
-/// A reconcile function must be async. This program does not compile, and the error explains how to fix it:
+/// Reconcile functions must be async. The following program does not compile. The compiler error explains how to fix
+/// it:
 ///
 /// ```compile_fail,E0277
 /// # use std::sync::Arc;
@@ -78,42 +79,42 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// After an error, the key is retried with backoff, unless the error is
-    /// [terminal](ReconcileError::terminal).
+    /// After an error, the controller retries the key with backoff. [Terminal](ReconcileError::terminal) errors are not
+    /// retried.
     ///
     /// # Cancel safety
     ///
-    /// The controller drops the future if the call exceeds the reconciliation timeout, if leadership is lost, or if
-    /// stopping takes too long. A later call must be able to continue the unfinished work.
+    /// The controller drops the future if the reconciliation times out, if leadership is lost, or if stopping takes too
+    /// long. A later reconciliation must be able to continue the unfinished work.
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send;
 
-    /// Cleans up after an object that is being deleted. A controller with a
-    /// [finalizer](crate::ControllerBuilder::finalizer) calls this method until it returns [`Cleanup::Done`].
+    /// Cleans up after an object that is being deleted. If the controller has a
+    /// [finalizer](crate::ControllerBuilder::finalizer), it calls this method until it returns [`Cleanup::Done`].
     /// Implementations must be idempotent. The default implementation returns [`Cleanup::Done`].
     ///
     /// # Errors
     ///
-    /// After an error, the key is retried, and the future may be dropped, as for [`reconcile`](Self::reconcile).
+    /// The key is retried and the future may be dropped, as for [`reconcile`](Self::reconcile).
     fn cleanup(&self, _object: Arc<K>, _cx: Context<K>) -> impl Future<Output = Result<Cleanup>> + Send {
         async { Ok(Cleanup::Done) }
     }
 
-    /// Handles an object that no longer exists, for example to clean up in-memory state. For reliable cleanup, use a
-    /// finalizer. This method may be called several times for one deletion, and for keys that never existed. It is not
-    /// called for an object that exists but is not in the cache. Unless the watch has reported the deletion, the
-    /// controller therefore first reads the object's metadata from the server, for which it needs the permission `get`.
-    /// The default implementation does nothing.
+    /// Handles an object that no longer exists. For example, it can clean up in-memory state. For reliable cleanup, use
+    /// a finalizer. This method may be called several times for the same deletion, and for keys that never existed. The
+    /// method is not called for an object that exists but is not cached. Before the call, the controller therefore
+    /// reads the object's metadata from the server, unless the watch has reported the deletion. The read requires the
+    /// permission `get`. The default implementation does nothing.
     ///
     /// # Errors
     ///
-    /// After an error, the key is retried, and the future may be dropped, as for [`reconcile`](Self::reconcile).
+    /// The key is retried and the future may be dropped, as for [`reconcile`](Self::reconcile).
     fn gone(&self, _key: ObjectKey, _cx: Context<K>) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }
 }
 
-/// The future that a reconcile function returns. All futures with the output `Result<Action>` implement this trait,
-/// including the futures of `async fn`s that return `Result<Action>`.
+/// The future that is returned by a reconcile function. All futures with the output `Result<Action>` implement this
+/// trait, including the futures of `async fn`s.
 #[diagnostic::on_unimplemented(
     message = "a reconcile function cannot return `{Self}`",
     label = "this function is not an `async fn` that returns `Result<Action>`",
@@ -146,7 +147,7 @@ pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
 
 impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action> {
-        // Call the reconciler inside the future. A panic of the reconciler can then occur only during a poll.
+        // Calling the reconciler inside the future ensures that it panics only while the future is polled.
         Box::pin(async move { Reconciler::reconcile(self, object, cx).await })
     }
 

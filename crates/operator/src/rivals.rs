@@ -1,4 +1,4 @@
-//! Finds objects that this controller and another writer change in turns.
+//! Detects objects that are alternately changed by this controller and another writer.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use tokio::time::Instant;
 
 use crate::contention::{Contention, WINDOW};
 
-/// The maximum number of writers and objects for which turns are counted. Without this limit, a controller with many
-/// busy objects would use much memory.
+/// The maximum number of writers and objects for which changes are counted. Without a limit, a controller with many
+/// frequently changed objects would use too much memory.
 const MOST: usize = 1_000;
 
 /// The minimum time between two checks of a controller. Each check sends two requests.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
 
-/// Another writer whose changes of one object repeatedly trigger the reconciliation of a key.
+/// Another writer that repeatedly causes the reconciliation of a key by changing an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rival {
     /// The reconciled key.
     key: ObjectKey,
-    /// The name of the informer of the object.
+    /// The name of the object's informer.
     pub(crate) source: Arc<str>,
-    /// The object that the writer changes: the reconciled object or another object.
+    /// The changed object, which is the reconciled object or another object.
     pub(crate) object: ObjectKey,
-    /// The field manager of the writer.
+    /// The writer's field manager.
     pub(crate) manager: String,
 }
 
-/// The turns of other writers on objects that this controller also writes. A turn is a reconciliation that a change of
-/// the other writer triggers.
+/// The changes by other writers to objects that this controller also writes. Only changes that cause a reconciliation
+/// are counted.
 #[derive(Debug, Default)]
 pub(crate) struct Rivals {
     turns: HashMap<Rival, Contention>,
@@ -39,9 +39,9 @@ pub(crate) struct Rivals {
 }
 
 impl Rivals {
-    /// Counts a turn if the newest of `causes` is a change by another writer, and the field manager `own` has changed
-    /// the same object within the minute before. If there were enough turns within the last minute, returns the writer
-    /// and the number of its turns. The caller must then check whether both write the same fields.
+    /// Counts a change if the newest of `causes` is a change by another writer, and the field manager `own` has changed
+    /// the same object in the preceding minute. If a check is due, returns the writer and the number of its changes in
+    /// the last minute. The caller must then check whether the controller and the writer change the same fields.
     pub(crate) fn turn(
         &mut self,
         key: &ObjectKey,
@@ -75,7 +75,8 @@ impl Rivals {
         Some((rival, count))
     }
 
-    /// Records whether a check has found fields that both write. If there are none, the next check is made later.
+    /// Records whether a check found fields that the controller and the writer both change. If the check found no such
+    /// fields, the next check is delayed.
     pub(crate) fn checked(&mut self, rival: &Rival, is_contended: bool) {
         if let Some(turns) = self.turns.get_mut(rival) {
             turns.checked(is_contended);

@@ -26,13 +26,14 @@ use tokio::time::timeout;
 use crate::debug::Debug;
 use crate::error::OperatorError;
 
-/// How long a client may take to send the head of a request.
+/// The timeout for receiving the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// How long a connection may stay open. Each connection serves one request.
+/// The maximum duration of a connection. Each connection serves one request.
 const CONNECTION: Duration = Duration::from_secs(30);
-/// The maximum number of open connections. At this limit, accepting a connection closes an older connection.
+/// The maximum number of open connections. When this number is reached, accepting a connection closes an older
+/// connection.
 const CONNECTIONS: usize = 64;
-/// The delay after a failed `accept`, for example if no file descriptors are available.
+/// The delay after `accept` has failed, for example because no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -41,7 +42,7 @@ pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub(crate) struct Page {
     pub(crate) status: ManagerStatus,
     pub(crate) metrics: InMemoryProvider,
-    /// Why the controllers do not run yet. `None` once they run.
+    /// The reason why the controllers are not running yet. `None` once they run.
     pub(crate) waits: Arc<Mutex<Option<String>>>,
     pub(crate) live_checks: Vec<(String, Check)>,
     pub(crate) ready_checks: Vec<(String, Check)>,
@@ -76,8 +77,9 @@ pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     }
 }
 
-/// At the connection limit, closes the oldest connection without a request, or if every connection has a request, the
-/// oldest connection. Without this rule, a client that opens connections and sends nothing could delay probes.
+/// At the connection limit, closes the oldest connection that has not sent a request. If all connections have sent a
+/// request, closes the oldest connection. Otherwise, a client that opens connections without sending requests could
+/// delay probes.
 fn make_room(open: &mut VecDeque<Connection>) {
     open.retain(|connection| !connection.task.is_finished());
     if open.len() >= CONNECTIONS {
@@ -162,7 +164,8 @@ fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
     health
 }
 
-/// Runs a health check of the program. A panic counts as a failed check, so that the client still gets a response.
+/// Runs a health check that the program has added. If the check panics, it is reported as failed, so that the client
+/// receives a response.
 fn run_check(check: &Check) -> Result<(), String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check()))
         .unwrap_or_else(|_| Err("the check panicked".into()))

@@ -1,4 +1,4 @@
-//! The data that all calls of a controller share.
+//! The data that is shared by all reconciliations of a controller.
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -19,17 +19,17 @@ pub(crate) struct Shared<K: Resource> {
     pub(crate) cluster: Cluster,
     pub(crate) caches: Caches,
     pub(crate) recorder: EventRecorder,
-    /// The last apply requests for the children and the status of each reconciled object.
+    /// The last applies for the children and the status of each reconciled object.
     pub(crate) applied: Arc<Mutex<Applies>>,
-    /// The writers that may undo writes of this controller.
+    /// The writers that may be undoing this controller's writes.
     pub(crate) rivals: Mutex<Rivals>,
     pub(crate) kind: PhantomData<fn() -> K>,
     pub(crate) is_selective: bool,
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last apply requests for the reconciled object. If the object does not exist, returns an empty value
-    /// that is not stored.
+    /// Returns the last applies for the reconciled object. If the object does not exist, returns an empty value that is
+    /// not shared.
     pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
         match exists {
@@ -43,8 +43,8 @@ impl<K: Resource> Shared<K> {
     }
 }
 
-/// Runs `write`, and drops it when the leadership term ends. A call that blocks its thread may continue after the term,
-/// but its later writes are not sent.
+/// Runs `write` and drops it when the leadership term ends. Code that blocks its thread may continue after the end of
+/// the term, but no more writes are sent.
 pub(crate) async fn within_term<R>(
     leadership: Option<&Leadership>,
     write: impl Future<Output = Result<R, ApiError>>,

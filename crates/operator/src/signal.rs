@@ -1,7 +1,7 @@
-//! The signals that stop a program.
+//! Signals that stop the program.
 //!
-//! Signals belong to the process, so all managers of a program share one thread that reads signals. A task on the
-//! program's runtime could not read signals while calls block all threads of the runtime.
+//! Signals are sent to the process, so all managers in a program share one thread for signal handling. A tokio task
+//! could not handle signals while all threads of the program's runtime are blocked.
 
 use std::io;
 use std::process::exit;
@@ -34,7 +34,7 @@ struct Run {
     shutdown_timeout: Duration,
 }
 
-/// The time at which the process exits if it still runs.
+/// The time at which the process exits if it is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Exit {
     at: Instant,
@@ -47,7 +47,7 @@ impl State {
         self.next += 1;
         match self.signal {
             Some(_) => run.stop.cancel(),
-            // The program continues after the failure of an earlier run, so cancel the exit of the process.
+            // The program continues after an earlier run has failed, so cancel the planned exit.
             None => self.exit = None,
         }
         self.runs.push(run.clone());
@@ -58,8 +58,8 @@ impl State {
         self.runs.retain(|run| run.number != number);
     }
 
-    /// Records that a run has returned. If no signal has arrived, and no other run continues, the timeout for the exit
-    /// of the process starts now.
+    /// Records that a run has returned. If no signal has arrived and no other run is active, the timeout for exiting
+    /// the process starts now.
     fn ended(&mut self, run: &Run, now: Instant) {
         self.remove(run.number);
         if self.signal.is_none() && self.runs.is_empty() {
@@ -67,8 +67,8 @@ impl State {
         }
     }
 
-    /// Returns the tokens of the runs that must stop. Returns `None` if the process must exit immediately, because all
-    /// runs are already stopping or have ended.
+    /// Returns the tokens of the runs to stop. If all runs are already stopping or have ended, returns `None`, because
+    /// the process must exit immediately.
     fn signalled(&mut self, name: &'static str, now: Instant) -> Option<Vec<CancellationToken>> {
         if self.signal.is_some() || self.runs.is_empty() {
             return None;
@@ -81,10 +81,10 @@ impl State {
 }
 
 impl Exit {
-    /// Returns `None` if the timeout overflows.
+    /// Returns `None` if the addition overflows.
     fn after(shutdown_timeout: Duration, now: Instant) -> Option<Self> {
-        // The watchdog of the controllers logs the calls that block their threads, so the watchdog must exit the
-        // process first.
+        // The controllers' watchdog must exit the process first, because it logs the reconciliations that block their
+        // threads.
         let watchdog = (shutdown_timeout / 10).min(Duration::from_secs(2));
         let after = shutdown_timeout.checked_add(watchdog)?.checked_add(Duration::from_millis(1_500))?;
         Some(Self { at: now.checked_add(after)?, shutdown_timeout })
@@ -95,12 +95,12 @@ impl Exit {
 pub(crate) struct StopOnSignal(Run);
 
 impl StopOnSignal {
-    /// Starts to listen for signals. A second signal, or a signal after all runs have ended, exits the process with
-    /// code 1.
+    /// Starts to listen for signals. A second signal or a signal after the end of all runs exits the process with code
+    /// 1.
     ///
     /// # Errors
     ///
-    /// Returns an error if the handlers cannot be installed.
+    /// Returns an error if the signal handlers cannot be installed.
     pub(crate) fn new(shutdown_timeout: Duration) -> io::Result<Self> {
         let (mut run, mut started) = (None, Ok(()));
         STATE.send_modify(|state| {
@@ -118,7 +118,7 @@ impl StopOnSignal {
         &self.0.stop
     }
 
-    /// Limits the time that the process may take to end after the run has returned.
+    /// Limits how long the process may continue after the run has returned.
     pub(crate) fn ended(self) {
         STATE.send_modify(|state| state.ended(&self.0, Instant::now()));
     }
@@ -130,7 +130,7 @@ impl Drop for StopOnSignal {
     }
 }
 
-/// Starts the thread that reads signals. The thread never ends.
+/// Starts the signal handling thread. The thread never ends.
 fn start_thread() -> io::Result<()> {
     let (sender, installed) = mpsc::channel();
     let logs = get_default(Clone::clone);
@@ -139,7 +139,7 @@ fn start_thread() -> io::Result<()> {
             Ok(installed) => installed,
             Err(error) => return drop(sender.send(Err(error))),
         };
-        // Ignore the result: the receiver waits for this message, so sending succeeds.
+        // Sending cannot fail, because the receiver waits for this message.
         _ = sender.send(Ok(()));
         with_default(&logs, || runtime.block_on(read(signals)));
     };

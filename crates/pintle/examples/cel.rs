@@ -1,4 +1,4 @@
-//! Evaluates CEL expressions as kube-apiserver does, on serializable Rust values and on JSON with a schema.
+//! Evaluates CEL expressions like kube-apiserver, on serializable Rust values and on JSON with a schema.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn main() -> anyhow::Result<()> {
     rule()
 }
 
-/// Evaluates an expression once. The fields of the value are the variables of the expression.
+/// Evaluates an expression once. The fields of the value become variables of the expression.
 fn once() -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Request<'a> {
@@ -41,7 +41,7 @@ fn often() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Evaluates a validation rule from a CustomResourceDefinition. The schema gives each field a type, and bounds the
+/// Evaluates a validation rule of a CustomResourceDefinition. The schema defines the types of the fields and limits the
 /// estimated cost.
 fn rule() -> anyhow::Result<()> {
     let schema = json!({"type": "object", "properties": {

@@ -1,7 +1,7 @@
-//! One operator for several clusters. If a cluster is unreachable, only that cluster's controllers wait.
+//! One operator for several clusters. If a cluster is unreachable, only its own controllers wait.
 //!
-//! For each ConfigMap, the operator maintains a Secret in the same cluster. The operator works in its own cluster and
-//! in an edge cluster. A third cluster is unreachable.
+//! For each ConfigMap, the operator maintains a Secret in the same cluster. The operator runs in its own cluster and
+//! also handles an edge cluster. A third cluster is unreachable.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ async fn publish(map: Arc<ConfigMap>, cx: Context<ConfigMap>) -> pintle::Result<
 }
 
 fn controller(cluster: &str) -> ControllerBuilder<ConfigMap> {
-    // The controllers of a manager need distinct names.
+    // Controllers of the same manager need different names.
     Controller::new().name(format!("publish-{cluster}")).owns::<Secret>()
 }
 

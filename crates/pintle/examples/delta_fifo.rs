@@ -1,7 +1,8 @@
-//! A `DeltaFIFO` that uses an `Indexer` for its known objects, as in an informer. A producer adds objects to the queue,
-//! and a consumer updates the indexer.
+//! A `DeltaFIFO` whose known objects are in an `Indexer`, as in an informer. A producer adds objects to the queue, and
+//! a consumer updates the indexer.
 //!
-//! The final list lacks an object that is still in the indexer. The queue therefore delivers a deletion of this object.
+//! The final list does not contain an object that is still in the indexer. The queue therefore delivers a deletion of
+//! the missing object.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::{Arc, RwLock};
@@ -27,8 +28,8 @@ fn pod(name: &'static str) -> Pod {
     Pod { name, node: "node-1" }
 }
 
-/// Applies the deltas of one key to the indexer, from the oldest to the newest. An informer updates its indexer in the
-/// same way before it notifies its handlers.
+/// Applies the deltas of one key to the indexer, starting with the oldest delta. An informer updates its indexer in the
+/// same way before it calls its handlers.
 fn process(popped: Popped<&'static str, Pod>, store: &LocalStore) -> Result<(), StoreError> {
     let mut store = store.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     for delta in popped.deltas.iter() {
@@ -38,7 +39,7 @@ fn process(popped: Popped<&'static str, Pod>, store: &LocalStore) -> Result<(), 
                 store.update(pod.clone())?
             }
             Delta::Deleted(DeletedObject::Observed(pod)) => store.delete(pod.clone())?,
-            // A tombstone contains the object's key and, if known, its last state.
+            // A tombstone contains the key of the object and, if known, its last state.
             Delta::Deleted(DeletedObject::Tombstone(tombstone)) => drop(store.remove(&tombstone.key)),
         }
     }
@@ -56,20 +57,20 @@ fn main() -> Result<(), StoreError> {
     };
     let mut fifo: Fifo = DeltaFifo::new(key_func, config);
 
-    // The first list. The queue has synced once all objects in this list are processed.
+    // The first list. The queue has synced when all objects in this list have been processed.
     fifo.replace(vec![pod("obj1"), pod("obj2"), pod("obj3")], "10")?;
     while let Some(popped) = fifo.pop() {
         process(popped, &store)?;
     }
     assert!(fifo.has_synced());
 
-    // `pop` returns all pending changes of one key together, from `oldest` to `newest`.
+    // `pop` returns all pending changes of a key together, from `oldest` to `newest`.
     fifo.update(Pod { name: "obj2", node: "node-2" })?;
     fifo.delete(pod("obj2"))?;
     fifo.add(pod("obj4"))?;
     assert_eq!(fifo.get_by_key(&"obj2").map(|deltas| deltas.len()), Some(2));
 
-    // A re-list without obj1. The indexer contains obj1, but the queue does not.
+    // A re-list without obj1. obj1 is in the indexer but not in the queue.
     fifo.replace(vec![pod("obj2"), pod("obj3"), pod("obj4")], "20")?;
     let deleted = fifo.get_by_key(&"obj1").expect("a deletion is queued").newest();
     assert!(

@@ -1,5 +1,5 @@
-//! Records Events about an object, like client-go's `record.EventRecorder`. `kubectl describe` shows an object's
-//! Events.
+//! Records Events for an object, like client-go's `record.EventRecorder`. `kubectl describe` shows the Events of an
+//! object.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -18,10 +18,10 @@ async fn main() -> anyhow::Result<()> {
     map.metadata.namespace = Some("default".into());
     let map = cluster.api().create(&map, &WriteOptions::default()).await?;
 
-    // All recorders of a cluster share one writer. Recording an Event never blocks and never fails.
+    // All Event recorders of a cluster share one background writer. Recording an Event never blocks and never fails.
     let recorder = cluster.recorder("settings-controller");
     recorder.event(&map, EventType::Normal, "Loaded", "The settings are loaded");
-    // Repeated Events become one Event object with a count.
+    // Repeated Events are merged into one Event object with a count.
     for _ in 0..3 {
         recorder.event(&map, EventType::Warning, "Outdated", "The key \"colour\" is no longer used");
     }

@@ -1,7 +1,7 @@
-//! Leader election with callbacks, without a controller, as in client-go's `examples/leader-election`.
+//! Leader election with callbacks and without controllers, as in client-go's `examples/leader-election`.
 //!
-//! Two replicas contend for a Lease. On a stop request, the leader ends its work and then releases the Lease. The other
-//! replica acquires the released Lease immediately.
+//! Two replicas compete for a Lease. When a stop is requested, the leader ends its work and then releases the Lease.
+//! The other replica immediately acquires the released Lease.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::prelude::*;
@@ -22,15 +22,15 @@ async fn replica(
     };
     let (started, stopped, observed) = (say.clone(), say.clone(), say);
     let callbacks = LeaderCallbacks {
-        // The leader's work, which should end when `cancelled` returns. If the work still runs at the deadline of the
-        // leadership term, the elector drops the work.
+        // The work of the leader, which should end when `cancelled` returns. If the work is still running at the
+        // deadline of the leadership term, the elector drops it.
         on_started_leading: async |leadership: Leadership| {
             started("OnStartedLeading".into());
             leadership.cancelled().await;
         },
-        // Called after the leader's work has ended, for any reason.
+        // Called after the leader's work has ended for any reason.
         on_stopped_leading: Box::new(move |end: &TermEnd<()>| stopped(format!("OnStoppedLeading: {}", end.reason))),
-        // Called for each new Lease holder, including this replica.
+        // Called for each new holder of the Lease, including this replica.
         on_new_leader: Box::new(move |holder| observed(format!("OnNewLeader: {holder}"))),
     };
     elector.run(&stop, callbacks).await;

@@ -1,7 +1,7 @@
-//! A node lifecycle controller with a plain queue for nodes, and a rate-limited queue for pod evictions.
+//! A node lifecycle controller that uses a simple queue for nodes and a rate-limited queue for pod evictions.
 //!
-//! Nodes need no retries, because a node's next heartbeat queues the node again. An eviction can fail, for example
-//! because of a disruption budget, so each retry has a longer delay.
+//! Nodes need no retries, because the next heartbeat of a node queues the node again. An eviction can fail, for example
+//! because of a disruption budget. The delay increases with each retry.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ const OBJECTS: &str = "
 {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {nodeName: node-2, containers: [{name: b, image: nginx}]}}
 ";
 
-/// An item in the eviction queue. A queue accepts any item type that can be hashed and cloned.
+/// An item in the eviction queue. Queue items can have any type that implements `Hash` and `Clone`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PodUpdateItem {
     key: ObjectKey,
@@ -39,7 +39,7 @@ async fn node_worker(
 ) {
     while let Some(item) = queue.get().await {
         let Some(node) = nodes.get(&item).filter(|node| !is_ready(node)) else { continue };
-        // The index returns a node's pods without reading all pods.
+        // The index returns the pods of a node without scanning all pods.
         for pod in pods.by_index("node", node.name()).expect("main added the index") {
             pod_update_queue.add(PodUpdateItem { key: pod.key(), node: node.name().into() });
         }

@@ -1,8 +1,8 @@
-//! A complete operator. For each `Website`, the operator maintains a ConfigMap, writes a status, and cleans up before
+//! A complete operator. For each `Website`, this operator maintains a ConfigMap, writes a status, and cleans up before
 //! the `Website` is deleted.
 //!
-//! By default, the operator runs against an API server in this process. With `-- --cluster`, the operator uses your
-//! kubeconfig's cluster.
+//! By default, the operator runs against an API server in the same process. With `-- --cluster`, the operator connects
+//! to the cluster in your kubeconfig.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;

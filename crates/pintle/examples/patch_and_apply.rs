@@ -1,4 +1,4 @@
-//! Creates, updates, patches, applies and deletes a Deployment, with each patch format and server-side apply.
+//! Creates, updates, patches, applies and deletes a Deployment, using every patch format and server-side apply.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use anyhow::{Context, ensure};
@@ -14,8 +14,8 @@ async fn main() -> anyhow::Result<()> {
     let options = WriteOptions::default();
     deployments.create(&serde_json::from_value(deployment("nginx:1.27"))?, &options).await?;
 
-    // An update replaces the whole object. If another client has changed the object since the read, `retry_on_conflict`
-    // calls the closure again.
+    // An update replaces the whole object. If another client has changed the object in the meantime,
+    // `retry_on_conflict` calls the closure again.
     let updated = retry_on_conflict(5, async || {
         let mut live = deployments.get("web").await?;
         live.spec.replicas = Some(2);
@@ -23,7 +23,7 @@ async fn main() -> anyhow::Result<()> {
     });
     ensure!(updated.await?.spec.replicas == Some(2));
 
-    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. For containers, the key is the
+    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. The key of a container is its
     // name.
     let merge = Patch::Merge(json!({"metadata": {"labels": {"team": "a"}}}));
     deployments.patch("web", &merge, &options).await?;
@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
     let patched = deployments.patch("web", &Patch::Strategic(sidecar), &options).await?;
     ensure!(images(&patched) == ["envoy", "nginx:1.27"], "{:?}", images(&patched));
 
-    // A JSON patch is a list of operations. If a `test` operation fails, the server rejects all operations.
+    // A JSON patch is a list of operations. The server rejects all operations if a `test` operation fails.
     let json_patch = |expected| {
         Patch::Json(json!([
             {"op": "test", "path": "/spec/replicas", "value": expected},
@@ -41,7 +41,7 @@ async fn main() -> anyhow::Result<()> {
     ensure!(deployments.patch("web", &json_patch(7), &options).await.is_err_and(|error| error.is_invalid()));
     ensure!(deployments.patch("web", &json_patch(2), &options).await?.spec.replicas == Some(3));
 
-    // With server-side apply, each field manager owns the fields that it applies.
+    // With server-side apply, a field manager owns the fields that it applies.
     let release = WriteOptions { field_manager: "release".into(), force: true, ..WriteOptions::default() };
     deployments.patch("web", &Patch::Apply(deployment("nginx:1.28")), &release).await?;
     let other = WriteOptions { field_manager: "other".into(), ..WriteOptions::default() };
@@ -50,8 +50,8 @@ async fn main() -> anyhow::Result<()> {
     println!("{conflict}");
     ensure!(conflict.is_conflict());
 
-    // `WriteOptions::apply` forces the apply. A controller should force its applies, because a controller cannot
-    // resolve conflicts.
+    // `WriteOptions::apply` forces the apply. Controllers should force their applies, because they cannot resolve
+    // conflicts.
     let forced =
         deployments.patch("web", &Patch::Apply(deployment("nginx:1.29")), &WriteOptions::apply("other")).await?;
     ensure!(images(&forced).contains(&"nginx:1.29"));

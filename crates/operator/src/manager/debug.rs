@@ -25,7 +25,7 @@ impl Manager {
     /// The JSON always contains all members. A member is never null, unless its description says so. Times are RFC 3339
     /// strings in UTC, and durations are in seconds. Lists contain at most 100 items, and strings at most 400
     /// characters. Lists of keys contain at most 10 items, or fewer if there are more than 20 controllers. Later
-    /// versions may add members. `format` increases when a member is removed or changes its meaning.
+    /// versions may add members. `format` is incremented when a member is removed or its meaning changes.
     ///
     /// | member | meaning |
     /// |---|---|
@@ -64,9 +64,10 @@ impl Manager {
     /// | `causes` | the newest three causes, newest first, each with `at` and `text` |
     /// | `last_call` | null before the first call ends; otherwise `at`, `seconds`, `error` (null after a success) and `failures` in a row |
     ///
-    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the member `controller`
-    /// and all members of a key in the table above, but `causes` lists all remembered causes. If the controller is unknown or the text is
-    /// not a valid key, the response has status 404 and a message. If the query is invalid, the response has status 400 and a message.
+    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes the key `team-a/blog`.
+    /// `explanation` has the member `controller` and all members of a key from the table above. `causes` lists all
+    /// remembered causes. If the controller is unknown or the text is not a valid key, the status is 404 and the
+    /// response contains a message. If the query is invalid, the status is 400 and the response contains a message.
     ///
     /// # Examples
     ///
@@ -82,7 +83,7 @@ impl Manager {
         self
     }
 
-    /// Adds shards to the debug page. The program must [run](pintle_sharding::Shards::run) the shards itself.
+    /// Adds shards to the debug page. The caller must [run](pintle_sharding::Shards::run) the shards.
     ///
     /// # Examples
     ///

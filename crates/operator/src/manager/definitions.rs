@@ -1,4 +1,4 @@
-//! Installs CustomResourceDefinitions in all of a manager's clusters.
+//! Installs CustomResourceDefinitions in all clusters of a manager.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) enum Progress {
     #[default]
     Done,
-    /// The first attempt is running. The string describes the cause of the wait.
+    /// The first attempt is running. Contains what the installation waits for.
     Waits(String),
-    /// The last attempt failed for the given reason.
+    /// The last attempt failed. Contains the reason.
     Fails(String),
 }
 
@@ -40,16 +40,16 @@ impl Progress {
     }
 }
 
-/// The installations in all clusters. Each cluster has its own task, so an unreachable cluster does not delay the
-/// installations in other clusters. Dropping an `Installations` aborts the tasks.
+/// The installations in all clusters. Each cluster has its own task, so that an unreachable cluster does not delay the
+/// other clusters. Dropping an `Installations` aborts the tasks.
 pub(super) struct Installations {
     tasks: JoinSet<Result<(), OperatorError>>,
-    /// The state of each cluster. The manager's own cluster is first.
+    /// The state of each cluster. The first element belongs to the manager's own cluster.
     progress: watch::Receiver<Vec<Progress>>,
 }
 
 impl Manager {
-    /// Starts the installations. If there are several clusters, adds a readiness check for each.
+    /// Starts the installations. If there are several clusters, also adds a readiness check for each cluster.
     pub(super) fn start_installations(&mut self) -> Installations {
         let mut clusters = vec![(self.cluster.clone(), std::mem::take(&mut self.definitions))];
         for (cluster, definition) in std::mem::take(&mut self.other_definitions) {
@@ -91,8 +91,9 @@ impl Manager {
 }
 
 impl Installations {
-    /// Waits until all definitions are installed. With several clusters, the wait ends after each cluster's first
-    /// attempt, or after [`PATIENCE`]. Returns `false` if a stop was requested, so that the manager must not continue.
+    /// Waits until all definitions are installed. With several clusters, only waits for the first attempt in each
+    /// cluster, and for at most [`PATIENCE`]. Returns `false` if a stop was requested, because the manager must not
+    /// continue.
     pub(super) async fn first(&mut self, waits: &Waits, stop: &CancellationToken) -> Result<bool, OperatorError> {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -130,7 +131,7 @@ fn waits_for(definition: &CustomResourceDefinition) -> String {
 fn joined(ended: Result<Result<(), OperatorError>, JoinError>) -> Result<(), OperatorError> {
     match ended {
         Ok(ended) => ended,
-        // These tasks are never aborted, so the error is a panic.
+        // The tasks are never aborted, so a `JoinError` is always a panic.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

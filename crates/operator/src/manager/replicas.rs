@@ -26,13 +26,13 @@ pub(super) struct Sharded {
 type BindShards = Box<dyn FnOnce(Engine, &Surroundings, Shards<Api<Lease>>) -> Engine + Send>;
 
 impl Manager {
-    /// Adds a controller for objects in another cluster. The controller's [`Context`](crate::Context) reads from and
-    /// writes to this cluster. The leader election uses the manager's own [cluster](Self::cluster). If the manager has
-    /// several controllers for one kind, give each controller a unique name. The caller must shut down the other
-    /// cluster.
+    /// Adds a controller for the objects in another cluster. The [`Context`](crate::Context) of the controller reads
+    /// from and writes to this cluster. Leader election takes place in the manager's own [cluster](Self::cluster). If
+    /// several controllers of the manager reconcile the same kind, give each of them a unique name. The caller must
+    /// shut down this cluster.
     ///
-    /// If a cluster is unreachable, at the start or later, only its own controllers wait. The readiness check names the
-    /// waiting controllers and the unreachable cluster.
+    /// If a cluster becomes unreachable or is unreachable at the start, only its own controllers wait. The readiness
+    /// check names the waiting controllers and the unreachable cluster.
     ///
     /// # Examples
     ///
@@ -76,32 +76,32 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` in another cluster, like [`install`](Self::install). If the other
-    /// cluster is unreachable or denies permission, the manager starts before the installation is complete, and
-    /// retries. Until the definition is installed, the readiness check `cluster URL` fails with the reason.
+    /// Installs the CustomResourceDefinition of `K` in another cluster, like [`install`](Self::install). If the cluster
+    /// is unreachable or denies permission, the manager starts anyway and retries the installation. Until the
+    /// definition is installed, the readiness check `cluster URL` fails and names the reason.
     pub fn install_in<K: CustomResource>(mut self, cluster: &Cluster) -> Self {
         self.other_definitions.push((cluster.clone(), with_version(K::crd())));
         self
     }
 
-    /// Adds a controller whose objects are divided into `shards` shards, which the replicas share. One replica at a
-    /// time leads each shard. If a replica stops or dies, the other replicas take over its shards. Use several shards
+    /// Adds a controller whose objects are divided into `shards` shards. The replicas share the shards. Each shard has
+    /// one leader at a time. If a replica stops or dies, the other replicas take over its shards. Use several shards
     /// per replica, so that all replicas get a similar number of objects.
     ///
-    /// `controller` returns the controller for one shard, and must return the same controller each time. The hash of a
-    /// key determines its shard, including keys from children and triggers, so one replica handles all work for an
-    /// object. Each replica caches all objects, so that it can take over a shard immediately. In logs and metrics, a
-    /// shard's controller has a name such as `website-shard-0`.
+    /// `controller` returns the controller for one shard. It must return an equivalent controller on each call. A key's
+    /// shard is determined by the hash of the key. Keys from children and triggers use the same hash, so one replica
+    /// does all work for an object. Each replica caches all objects, so it can take over a shard immediately. In logs
+    /// and metrics, the controller of a shard has a name such as `website-shard-0`.
     ///
-    /// A [`Trigger`](pintle_controller::Trigger) adds a key only on the replica that calls the trigger. If another
-    /// replica leads the key's shard, the calling replica keeps the key. The calling replica reconciles the key only if
-    /// it takes over the shard.
+    /// A [`Trigger`](pintle_controller::Trigger) adds a key only on the replica on which it is called. If another
+    /// replica leads the shard of the key, the key is stored. A stored key is reconciled only if the replica takes over
+    /// the shard.
     ///
-    /// The shards have their own Leases, in the cluster configuration's namespace, and do not need
-    /// [`leader_election`](Self::leader_election). All replicas must use the same number of shards. While a rollout
-    /// changes this number, old and new replicas do not work at the same time. The debug page shows the shards, and the
-    /// probe check `shards/NAME` covers all shards' elections. The service account needs the verbs `get`, `list`,
-    /// `watch`, `create`, `update` and `delete` for `leases`.
+    /// The shards have separate Leases in the namespace of the cluster configuration, so
+    /// [`leader_election`](Self::leader_election) is not required. All replicas must use the same number of shards. If
+    /// a rollout changes the number of shards, old and new replicas do not work at the same time. The debug page shows
+    /// the shards. The probe check `shards/NAME` covers the elections of all shards. The service account needs the
+    /// verbs `get`, `list`, `watch`, `create`, `update` and `delete` for `leases`.
     ///
     /// # Examples
     ///
@@ -134,7 +134,7 @@ impl Manager {
         self.sharded_with(ShardsConfig { shards, ..ShardsConfig::default() }, controller)
     }
 
-    /// Adds a controller like [`sharded`](Self::sharded), with custom settings for the shards' elections.
+    /// Adds a controller like [`sharded`](Self::sharded), with custom settings for the elections of the shards.
     pub fn sharded_with<K>(
         mut self,
         config: ShardsConfig,
@@ -153,9 +153,9 @@ impl Manager {
         self
     }
 
-    /// Calls `run` when this replica starts to lead, and again after each `period`. Without leader election, each
-    /// replica calls `run`. Calls never overlap. After an error or a panic, the manager retries the call with backoff.
-    /// When the leadership term ends, the manager drops a running call.
+    /// Calls `run` when this replica becomes the leader, and then periodically. Without leader election, every replica
+    /// calls `run`. Calls never overlap. If `run` returns an error or panics, the manager retries it with backoff. A
+    /// running call is dropped when the leadership term ends.
     ///
     /// # Examples
     ///

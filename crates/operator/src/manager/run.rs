@@ -22,21 +22,22 @@ use crate::{Result, leader_service, names};
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
-    /// Runs the manager until the `stop` token is cancelled or a part of the manager fails. A manager that has created
-    /// its own [`Cluster`](pintle_cluster::Cluster) writes the pending Events and closes its informers before this
-    /// method returns.
+    /// Runs the manager until the `stop` token is cancelled or a component of the manager fails. If the manager has
+    /// created its own [`Cluster`](pintle_cluster::Cluster), it writes the pending Events and stops the informers
+    /// before this method returns.
     ///
     /// # Errors
     ///
-    /// - The server's address is in use, or the leader election is misconfigured. The manager then runs no controllers.
-    /// - The manager's name is not a valid Lease name, or a controller has two finalizers or an invalid finalizer. The
-    ///   manager then runs no controllers.
-    /// - The webhook certificate cannot be read, or the webhook address is in use. The manager then runs no
-    ///   controllers.
-    /// - The API server rejects a CustomResourceDefinition or a webhook configuration. After other installation errors,
-    ///   for example if the server is unreachable, the manager waits and retries.
-    /// - Two controllers have the same name, a part of the manager fails, or stopping takes too long. The error is a
-    ///   [`ManagerError`](pintle_controller::ManagerError), which names the keys whose reconciliation has not finished.
+    /// - The server's address is in use, or the leader election configuration is invalid. The manager runs no
+    ///   controllers after this error.
+    /// - The manager's name cannot be used as a Lease name, or a controller has two finalizers or an invalid finalizer.
+    ///   The manager runs no controllers after this error.
+    /// - The webhook certificate cannot be read, or the webhook address is in use. The manager runs no controllers
+    ///   after this error.
+    /// - The API server rejects a CustomResourceDefinition or a webhook configuration. If installation fails for
+    ///   another reason, for example because the server is unreachable, the manager retries.
+    /// - Two controllers have the same name, a component of the manager fails, or stopping takes too long. The error is
+    ///   a [`ManagerError`](pintle_controller::ManagerError). It names the keys whose reconciliation has not finished.
     ///
     /// # Panics
     ///
@@ -44,19 +45,19 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops all parts of the manager in no particular order, without releasing the Lease.
+    /// Dropping the future stops all components of the manager in no particular order and does not release the Lease.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), OperatorError> {
         self.boxed_run(stop).await
     }
 
-    /// The future is boxed, so that the compiler generates its code in this crate, and not in each program.
+    /// Boxing the future ensures that its code is compiled once in this crate instead of in each program.
     #[inline(never)]
     fn boxed_run<'a>(
         self,
         stop: &'a CancellationToken,
     ) -> Pin<Box<dyn Future<Output = Result<(), OperatorError>> + Send + 'a>> {
         Box::pin(async move {
-            // The underlying manager cancels this token when a part fails, so that all other parts stop.
+            // If a component fails, the underlying manager cancels this token to stop the other components.
             let stop = &stop.child_token();
             let cluster = self.owns_cluster.then(|| self.cluster.clone());
             let limit = self.config.graceful_shutdown_timeout;
@@ -69,7 +70,7 @@ impl Manager {
         })
     }
 
-    /// Runs all parts. Sets `stopped` to the time that [`run_until_stopped`] describes.
+    /// Runs all parts. Sets `stopped` to the second value that [`run_until_stopped`] returns.
     async fn run_parts(mut self, stop: &CancellationToken, stopped: &mut Option<Instant>) -> Result<(), OperatorError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
@@ -147,7 +148,7 @@ impl Manager {
         ended.map_err(operator_error)
     }
 
-    /// Returns the prefix of the Lease names for a sharded controller.
+    /// Returns the prefix for the Lease names of a sharded controller.
     fn name_of_shards(&self, controller: String) -> Result<String, OperatorError> {
         let name = format!("{}-{controller}", self.name);
         if names::is_subdomain(&name) {
@@ -161,13 +162,13 @@ impl Manager {
         Err(OperatorError::Controller { controller, problem })
     }
 
-    /// Sets an election's Events and metrics to use the manager's name.
+    /// Makes an election use the manager's name in Events and metrics.
     fn observe(&self, config: &mut LeaderElectionConfig) {
         config.events.get_or_insert_with(|| leader_events(self.cluster.recorder(&self.name)));
         config.metrics.get_or_insert_with(|| Arc::new(self.metrics.clone()));
     }
 
-    /// Starts the server for probes, metrics and the debug page. Without a configured address, starts no server.
+    /// Starts the server for probes, metrics and the debug page. Returns `None` if no address is configured.
     async fn serve_pages(
         &mut self,
         status: ManagerStatus,
@@ -197,8 +198,8 @@ impl Manager {
     }
 }
 
-/// Runs the underlying manager. The second value is the time at which a stop was requested or a part failed, or `None`
-/// if no stop and no failure happened.
+/// Runs the underlying manager. The second value is the time at which a stop was requested or a component failed.
+/// `None` means that neither has happened.
 async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<(), ManagerError>, Option<Instant>) {
     let mut run = pin!(engine.run_and_cancel(stop));
     tokio::select! {
@@ -211,12 +212,12 @@ async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<
     }
 }
 
-/// Returns the rest of the shutdown timeout `limit`, which started at `stopped`.
+/// Returns the remaining part of the shutdown timeout `limit`, which started at `stopped`.
 fn left(limit: Duration, stopped: Option<Instant>) -> Duration {
     stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()))
 }
 
-/// Converts the error. An `OperatorError` from an installation is returned unchanged.
+/// Converts the error. If the cause is an `OperatorError` from an installation, returns this error.
 fn operator_error(error: ManagerError) -> OperatorError {
     match error {
         ManagerError::Runnable { name, cause } => match cause.downcast::<OperatorError>() {

@@ -1,4 +1,4 @@
-//! A manager's webhooks. Each replica serves the webhooks and registers them in the cluster.
+//! A manager's webhooks. Webhooks, which each replica serves and registers in the cluster.
 
 use std::cmp::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +18,7 @@ use super::run::{Waits, set};
 use crate::error::OperatorError;
 use crate::install::{Installer, LIMIT, order_of};
 
-/// How long in-flight webhook requests may take after the controllers have stopped.
+/// The timeout for in-flight webhook requests after the controllers have stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
 pub(super) struct Setup {
@@ -37,43 +37,43 @@ pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,
     ca_bundle: Vec<u8>,
-    /// The definitions that have a conversion webhook, each with its cluster. The definitions contain the CA certificates.
+    /// The definitions with a conversion webhook, and their clusters. The CA certificates are part of the definitions.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
     version: Option<String>,
-    /// Why the readiness check fails. `None` if the webhooks are registered.
+    /// Why the readiness check fails. `None` after the webhooks have been registered.
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
-    /// A task that returns the time at which the stop began.
+    /// A task that returns the time at which the stop was requested.
     stopped: AbortOnDropHandle<Instant>,
 }
 
 impl Manager {
-    /// Serves `webhooks` over TLS on `address`. Each replica serves the webhooks, including standbys. `certificate` is
-    /// the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as a mounted cert-manager Secret,
-    /// or a [`CertificateFiles`]. The manager reloads changed certificates.
+    /// Serves `webhooks` over TLS on `address`. Every replica, including a standby, serves the webhooks. `certificate`
+    /// is a [`CertificateFiles`] or the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as a
+    /// mounted cert-manager Secret. The manager reloads changed certificates.
     ///
-    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers the webhooks. The manager applies
-    /// a ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
-    /// also adds the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When
-    /// `ca.crt` changes, the manager applies the webhook configurations and the definitions again. From then on, the API
-    /// server trusts only the new `ca.crt`, but the other replicas may still serve the old certificate. If the authority
-    /// itself is replaced, let `ca.crt` contain the old and the new authority for some minutes. The manager never
-    /// deletes a configuration from the cluster, even if the program no longer has any webhooks for the configuration.
-    /// The service account needs the verbs `get`, `create` and `patch` for the webhook configurations and the
-    /// definitions.
+    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
+    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration. Both have the manager's name. The manager
+    /// also adds conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When `ca.crt`
+    /// changes, the manager reapplies the webhook configurations and the definitions. The API server then trusts only
+    /// the new `ca.crt`, although other replicas may still use the old certificate. To replace the certificate
+    /// authority, let `ca.crt` contain both the old and the new authority for a few minutes. The manager never deletes
+    /// a configuration, even if the program no longer contains webhooks for it. The service account needs the verbs
+    /// `get`, `create` and `patch` for webhook configurations and definitions.
     ///
-    /// Definitions in [other clusters](Self::install_in) get the same conversion webhook endpoint. If the endpoint is a
-    /// Service, each other cluster needs a Service with the same name. Otherwise, the endpoint must be a URL.
+    /// Definitions in [other clusters](Self::install_in) have the same conversion webhook endpoint. If the endpoint is
+    /// a Service, a Service with the same name must exist in each other cluster. To avoid such Services, use a URL as
+    /// the endpoint.
     ///
-    /// The configurations contain the program's version, which is the greatest version of the installed definitions. As
-    /// for [definitions](Self::install), an older build keeps a newer build's configurations and updates only their
-    /// certificates. An older build replaces the configurations only with
+    /// The configurations contain the program's version, which is the highest version of its definitions. As with
+    /// [definitions](Self::install), an older build does not replace the configurations of a newer build. It only
+    /// updates their certificates. To let an older build replace the configurations, use
     /// [`replace_newer_definitions`](Self::replace_newer_definitions).
     ///
-    /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the
-    /// webhooks' Service. Without this setting, the manager could never become ready. A manager becomes ready after it
-    /// has filled its caches, and filling the caches needs working conversion webhooks.
+    /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service
+    /// of the webhooks. Otherwise, the manager could never become ready. The manager becomes ready after its caches are
+    /// filled, and filling the caches requires working conversion webhooks.
     ///
     /// # Examples
     ///
@@ -112,7 +112,7 @@ impl Manager {
         self
     }
 
-    /// Starts the webhook server, and adds the conversion webhooks to the CustomResourceDefinitions.
+    /// Starts the webhook server and adds the conversion webhooks to the CustomResourceDefinitions.
     pub(super) async fn serve_webhooks(&mut self, stop: &CancellationToken) -> Result<Option<Served>, OperatorError> {
         let Some(Setup { address, files, webhooks }) = self.webhooks.take() else { return Ok(None) };
         let ca_bundle = match webhooks.has_endpoint() {
@@ -152,7 +152,7 @@ impl Manager {
 }
 
 impl Manager {
-    /// Returns the program's version, which is the greatest version of its definitions.
+    /// Returns the program's version, which is the highest version of its definitions.
     fn package_version(&self) -> Option<String> {
         let others = self.other_definitions.iter().map(|(_, definition)| definition);
         let versions = self.definitions.iter().chain(others).filter_map(CustomResourceDefinition::package_version);
@@ -161,7 +161,7 @@ impl Manager {
 }
 
 impl Served {
-    /// Applies the webhook configurations. Returns `false` if a stop was requested, so that the manager must not
+    /// Applies the webhook configurations. Returns `false` if a stop was requested, because the manager must not
     /// continue.
     pub(super) async fn register(
         &self,
@@ -182,9 +182,8 @@ impl Served {
         Ok(true)
     }
 
-    /// Applies the configurations and definitions again whenever the CA certificates change. Each cluster has its own
-    /// task, so an unreachable cluster does not delay the other clusters. Dropping the returned handles aborts the
-    /// tasks.
+    /// Reapplies the configurations and definitions when the CA certificates change. Each cluster has its own task, so
+    /// that an unreachable cluster does not delay the other clusters. Dropping the returned handles aborts the tasks.
     pub(super) fn keep_registered(&self, own: &Cluster, installer: &Installer) -> Vec<AbortOnDropHandle<()>> {
         if !self.webhooks.has_endpoint() || self.files.authority.is_none() {
             return Vec::new();
@@ -209,8 +208,8 @@ impl Served {
         tasks.map(|registration| AbortOnDropHandle::new(tokio::spawn(registration.keep()))).collect()
     }
 
-    /// Stops the server. Requests in flight may take up to [`DRAIN`], but at most the remaining part of the shutdown
-    /// timeout `limit`.
+    /// Stops the server. In-flight requests may take up to [`DRAIN`], but not longer than the remaining shutdown
+    /// timeout. `limit` is the full shutdown timeout.
     pub(super) async fn finish(self, limit: Duration) {
         let since = if self.stopped.is_finished() { self.stopped.await.ok() } else { None };
         let left = since.map_or(DRAIN, |since| limit.saturating_sub(since.elapsed()).min(DRAIN));
@@ -225,7 +224,8 @@ struct Registration {
     webhooks: Webhooks,
     files: CertificateFiles,
     cluster: Cluster,
-    /// Whether this is the manager's own cluster. Only the own cluster has the webhook configurations.
+    /// Whether the cluster is the manager's own cluster. Webhook configurations are only applied to the manager's own
+    /// cluster.
     is_own: bool,
     version: Option<String>,
     /// The registered CA certificates.

@@ -1,4 +1,4 @@
-//! Tests with unreachable clusters, and with resources that do not exist.
+//! Tests with unreachable clusters and missing resources.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn controller() -> pintle_operator::ControllerBuilder<Website> {
     Controller::<Website>::new().owns::<ConfigMap>()
 }
 
-/// The other cluster is unreachable at first. The other cluster then becomes reachable, and is shut down later.
+/// The other cluster is first unreachable, then becomes reachable, and is finally shut down.
 #[tokio::test]
 async fn unreachable_cluster_does_not_stop_the_others() {
     let home = World::with_site("blog").await;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::support::{ConfigMap, Running, Spec, Status, Website, World, eventually, map, soon};
 
-/// Runs a controller whose reconciler calls `probe`. Returns the first result.
+/// Runs a controller whose reconciler calls `probe`, and returns the first result of `probe`. Returns the first result.
 async fn probe<T, Fut>(
     world: &World,
     owns: bool,
@@ -42,7 +42,7 @@ where
     let reconcile = move |_: Arc<Website>, cx: Context<Website>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // After the first result, the test may have dropped the receiver.
+            // The test may drop the receiver after the first result.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
@@ -102,7 +102,7 @@ where
     let reconcile = move |_: Arc<Tenant>, cx: Context<Tenant>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // After the first result, the test may have dropped the receiver.
+            // The test may drop the receiver after the first result.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
@@ -235,7 +235,7 @@ async fn delete_without_uid_is_a_terminal_error() {
     assert!(world.child("other").await.is_ok());
 }
 
-/// The next matching request fails with a 404 without a `Status`, as from a proxy.
+/// Makes the next matching request fail with a 404 without a `Status` object, as if it came from a proxy.
 fn answer_as_a_proxy(world: &World, verb: RequestVerb, resource: &str, subresource: &str) {
     let page = Fault::Answer(Answer { body: Some("no backend".into()), ..Answer::new(404) });
     world.cluster.server().unwrap().faults().add(Rule {
@@ -307,7 +307,7 @@ async fn deletion_leaves_a_recreated_object() {
     assert!(world.child("child").await.unwrap().data.contains_key("c"));
 }
 
-/// The watch is silent, so the cache does not receive the re-created child.
+/// The watch delivers no events, so the cache does not receive the re-created child.
 #[tokio::test]
 async fn recreated_child_does_not_get_the_old_configuration() {
     let world = World::with_site("blog").await;
@@ -409,7 +409,7 @@ async fn reads_include_own_writes_at_once() {
     .await;
 }
 
-/// A task can outlive the reconciliation that started it, but must not write after the leadership term.
+/// A task may outlive the reconciliation that spawned it, but it must not write after the end of the leadership term.
 #[tokio::test]
 async fn write_after_the_term_is_refused() {
     let world = World::with_site("blog").await;

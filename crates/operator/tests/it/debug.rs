@@ -1,4 +1,4 @@
-//! Tests of the debug page and its JSON.
+//! Tests of the debug page and its JSON data.
 
 mod browser;
 mod members;
@@ -15,7 +15,7 @@ use self::troubles::Troubles;
 use crate::http::{free_address, get, request};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish};
 
-/// A text that the browser would interpret as markup if the page did not escape the text.
+/// A text that the browser would interpret as markup if the page did not escape it.
 pub(super) const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'&\u{1b}[31m";
 
 fn keys(list: &Value) -> BTreeSet<&str> {
@@ -76,7 +76,7 @@ async fn json_shows_the_state_after_known_events() {
     troubles.stop().await;
 }
 
-/// The text with which the page shows [`HOSTILE`]. Only the control character is replaced.
+/// [`HOSTILE`] as it is shown on the page. Only the control character is different.
 const HOSTILE_SHOWN: &str = "</script><img src=x onerror=alert(1)>\"'&\u{fffd}[31m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -160,7 +160,7 @@ async fn debug_page_can_be_switched_off() {
     running.stop().await.unwrap();
 }
 
-/// The test uses 100,000 keys with long names and long errors. Four-byte characters make the texts as large as
+/// The queue contains 100,000 keys with long names and long errors. Characters of four bytes make the texts as large as
 /// possible.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answer_is_bounded_with_many_keys() {

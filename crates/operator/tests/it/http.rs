@@ -1,4 +1,4 @@
-//! An HTTP client for the manager's server.
+//! An HTTP client for a manager's server.
 
 use std::net::SocketAddr;
 

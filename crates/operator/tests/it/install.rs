@@ -52,7 +52,7 @@ async fn stop_ends_a_pending_installation() {
 #[tokio::test]
 async fn installation_looks_the_resource_up_in_discovery() {
     let world = World::start().await;
-    // Discovery requests are the only requests without a resource.
+    // Of all requests, only discovery requests have no resource.
     let lookups = || {
         let audit = world.cluster.server().unwrap().audit();
         audit.records().iter().filter(|record| record.resource.is_empty()).count()
@@ -64,8 +64,8 @@ async fn installation_looks_the_resource_up_in_discovery() {
     assert_eq!(lookups(), 2, "the definition was established");
 }
 
-/// Returns a build's definition of websites, with package version `package` and API versions `versions`. `maximum` is a
-/// value in the schema, so that builds can have different schemas.
+/// Returns the definition of websites for a build with the package version `package` and the API versions `versions`.
+/// `maximum` is part of the schema, so that builds can have different schemas.
 fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceDefinition {
     let mut definition = Website::crd().with_package_version(package);
     let first = definition.spec["versions"][0].take();
@@ -82,7 +82,7 @@ fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceD
 }
 
 impl World {
-    /// Starts a replica that installs `definition`. Stops the replica when it runs.
+    /// Starts a replica that installs `definition`, and stops it when it is running.
     async fn run_build(&self, definition: CustomResourceDefinition) -> Result<(), OperatorError> {
         self.run_build_with(definition, false).await
     }
@@ -140,7 +140,7 @@ async fn rollback_replaces_the_newer_definition() {
     world.run_build(definition("1.1.0", &["v1", "v2"], 200)).await.unwrap();
     world.run_build_with(old(), true).await.unwrap();
     assert_eq!(world.installed().await, state(&["v1"], 100, "1.0.0"));
-    // The installed definition lacks version v3, which the older build needs.
+    // The older build needs version v3, which the installed definition does not contain.
     world.run_build(definition("2.0.0", &["v1", "v2"], 200)).await.unwrap();
     let error = world.run_build(definition("1.0.0", &["v1", "v3"], 100)).await.unwrap_err();
     assert!(matches!(error, OperatorError::Definition { .. }), "{error}");
@@ -179,14 +179,14 @@ async fn conflicting_write_of_another_build_is_decided_again() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// Both replicas read the definition before either replica writes the definition.
+/// Both replicas read the definition before either of them writes it.
 #[tokio::test]
 async fn definition_that_changes_after_the_read_is_decided_again() {
     let world = World::start().await;
     world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
     let definitions = world.cluster.api::<CustomResourceDefinition>();
     let faults = world.cluster.server().unwrap().faults();
-    // The older build's apply is delayed until the newer build has written.
+    // The apply of the older build is delayed until the newer build has written the definition.
     let delayed =
         faults.add(Rule { fault: Fault::Delay(Duration::from_millis(500)), ..answer(RequestVerb::Patch, 200) });
     let older = world.run_build(definition("1.0.1", &["v1"], 101));
@@ -200,7 +200,7 @@ async fn definition_that_changes_after_the_read_is_decided_again() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The response to the first read is an outdated 404.
+/// The first read returns an outdated 404.
 #[tokio::test]
 async fn newer_definition_that_appears_after_the_read_stays() {
     let world = World::start().await;
@@ -211,7 +211,8 @@ async fn newer_definition_that_appears_after_the_read_stays() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The first installation uses a create request. Later builds must still be able to remove the fields in this request.
+/// The definition is first installed with a create request. Later builds must be able to remove the fields that were
+/// created by this request.
 #[tokio::test]
 async fn field_of_the_first_installation_can_be_removed() {
     let world = World::start().await;

@@ -88,7 +88,7 @@ async fn condition_keeps_its_transition_time() {
     running.stop().await.unwrap();
 }
 
-/// The caches lag, so each controller reads an old condition of the other controller.
+/// Because the caches are delayed, each controller reads an outdated condition of the other controller.
 #[tokio::test]
 async fn condition_of_another_controller_is_not_reverted() {
     let world = World::with_site("blog").await;
@@ -127,8 +127,8 @@ async fn condition_of_another_controller_is_not_reverted() {
     running.stop().await.unwrap();
 }
 
-/// A new process finds its own conditions in `managedFields`. The new process does not change the conditions of other
-/// field managers.
+/// After a restart, the process finds its own conditions in `managedFields`. The restarted process does not change the
+/// conditions of other field managers.
 #[tokio::test]
 async fn restart_keeps_own_conditions() {
     let world = World::with_site("blog").await;
@@ -219,7 +219,7 @@ async fn cleanup_that_writes_the_status_runs_once() {
     running.stop().await.unwrap();
 }
 
-/// A website with a required field that the stored object lacks.
+/// A website type with a required field that the stored object does not have.
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
     metadata: ObjectMeta,
@@ -249,7 +249,7 @@ async fn gone_is_not_called<K: Resource + Serialize + DeserializeOwned>(
         })
         .reconcile(async |_: Arc<K>, _: Context<K>| Ok(Action::await_change()));
     let running = Running::start(world.manager().controller(controller));
-    // The controller processes the keys one at a time, in this order.
+    // The controller processes one key at a time, in this order.
     trigger.trigger(ObjectKey::new("default", "blog"));
     trigger.trigger(ObjectKey::new(namespace, "missing"));
     assert_eq!(soon(gone.recv()).await.unwrap(), ObjectKey::new(namespace, "missing"));
@@ -306,7 +306,7 @@ async fn impossible_names_end_the_manager_at_start() {
     }
 }
 
-/// The server does not respond to Event requests, so the manager drops the pending Events after the shutdown timeout.
+/// The server never responds to Event requests, so the manager drops the pending Events after the shutdown timeout.
 #[tokio::test]
 async fn pending_events_do_not_prolong_the_stop() {
     let world = World::with_site("blog").await;

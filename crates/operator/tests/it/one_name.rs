@@ -1,4 +1,4 @@
-//! Tests that an operator needs only the manager's name.
+//! Tests that the manager's name is the only name that an operator needs.
 
 use std::collections::BTreeSet;
 

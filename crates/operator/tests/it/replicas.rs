@@ -1,4 +1,4 @@
-//! Tests of several clusters, shards, timers, and the manager's status.
+//! Tests of multiple clusters, shards, timers and the manager's status.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ async fn controllers_of_two_clusters_write_to_their_own_cluster() {
     running.stop().await.unwrap();
 }
 
-/// For each object, the last replica that reconciled it, and the number of calls.
+/// For each object, the replica that reconciled it last, and the number of reconciliations.
 type Calls = Arc<Mutex<BTreeMap<String, (&'static str, usize)>>>;
 
 fn replica(world: &World, identity: &'static str, calls: &Calls) -> Manager {
@@ -78,7 +78,7 @@ async fn replicas_divide_objects_and_take_over() {
     let names: Vec<_> = status.controllers().iter().map(|controller| controller.name().to_owned()).collect();
     assert_eq!(names[0], "website-shard-0");
     assert_eq!(names.len(), 8);
-    // At most one shard's controller knows each key.
+    // Each key is known to the controller of at most one shard.
     let knows = |name: &str| {
         let controllers = status.controllers();
         let key = format!("default/{name}");

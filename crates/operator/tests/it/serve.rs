@@ -85,8 +85,8 @@ async fn address_in_use_is_an_error() {
     assert!(matches!(error, OperatorError::Listen { .. }), "{error}");
 }
 
-/// The kubelet's default probe timeout is one second. This test allows more time, because the machine may be busy. The
-/// allowed time is shorter than the time that a client may take to send a request.
+/// By default, the kubelet's probe timeout is one second. The test uses a longer timeout, because the machine may be
+/// busy. The timeout is shorter than the time that a client may take to send a request.
 #[tokio::test]
 async fn probes_are_answered_despite_many_silent_connections() {
     let world = World::start().await;

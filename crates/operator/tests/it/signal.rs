@@ -1,4 +1,4 @@
-//! Tests with child processes that receive a real signal.
+//! Tests in which child processes receive real signals.
 
 use std::env;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Website, World, soon};
 
-/// The environment variable that marks the child process.
+/// The environment variable that is set in the child process.
 const CHILD: &str = "PINTLE_TEST_SIGNAL_CHILD";
-/// The line that the child process prints when it is ready for the signal.
+/// The line that the child process prints when it is ready to receive the signal.
 const READY: &str = "reconciling default/blog";
 const LIMIT: Duration = Duration::from_millis(500);
-/// The timeout of the tests: much longer than the shutdown timeout, because the machine may be busy, and much shorter
-/// than the blocking work.
+/// The timeout of the tests, which is much longer than the shutdown timeout, because the machine may be busy. It is
+/// much shorter than the blocking work.
 const SOON: Duration = Duration::from_secs(20);
 const WORK: Duration = Duration::from_secs(90);
 
@@ -69,7 +69,7 @@ impl Program {
         assert!(kill.success(), "{kill}");
     }
 
-    /// Waits until the process has ended. Returns its exit status and stderr.
+    /// Waits for the process to end. Returns the exit status and the stderr output.
     fn ended(mut self) -> (ExitStatus, String) {
         let started = Instant::now();
         while self.child.try_wait().unwrap().is_none() && started.elapsed() < SOON {
@@ -101,12 +101,12 @@ fn lines(errors: ChildStderr) -> Receiver<String> {
     lines
 }
 
-/// Prints a line without `println!`, whose output the test harness may capture.
+/// Prints a line without `println!`, because the test harness may capture the output of `println!`.
 fn print(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// Returns a manager with one controller. The reconciler of the controller calls `block`.
+/// Returns a manager with one controller, whose reconciler calls `block`.
 fn manager<Fut: Future<Output = ()> + Send>(
     world: &World,
     limit: Duration,
@@ -168,7 +168,7 @@ fn second_signal_exits_the_process_at_once() -> Result<()> {
     Ok(())
 }
 
-/// The runtime has only one worker thread, as in a pod with one CPU.
+/// As in a pod with one CPU, the runtime has only one worker thread.
 #[test]
 fn sigterm_ends_a_program_whose_threads_are_all_blocked() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
@@ -187,7 +187,7 @@ fn sigterm_ends_a_program_whose_threads_are_all_blocked() -> Result<()> {
     Ok(())
 }
 
-/// Log calls on other threads wait for the stderr lock.
+/// Log calls on other threads block on the stderr lock.
 #[test]
 fn sigterm_ends_a_program_with_a_locked_stderr() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -211,7 +211,7 @@ fn sigterm_ends_a_program_with_a_locked_stderr() -> Result<()> {
     Ok(())
 }
 
-/// When `main` returns, the runtime waits for the blocking work.
+/// When `main` returns, the runtime waits until the blocking work has ended.
 #[test]
 fn sigterm_ends_a_program_with_blocking_work() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -235,7 +235,7 @@ fn sigterm_ends_a_program_with_blocking_work() -> Result<()> {
     Ok(())
 }
 
-/// A service that blocks a runtime thread keeps the process alive, as blocking work does.
+/// Like blocking work, a service that blocks a runtime thread keeps the process alive.
 #[test]
 fn sigterm_ends_a_program_with_a_blocked_service() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! The operator under test, and helpers that several tests use.
+//! The operator under test and test helpers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl Running {
     }
 }
 
-/// Awaits `future`. Panics after a timeout that a passing test never reaches.
+/// Awaits `future`. Panics after a timeout that is never reached in a passing test.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }

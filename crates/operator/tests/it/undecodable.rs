@@ -1,4 +1,4 @@
-//! Tests with objects that the operator cannot decode.
+//! Tests with objects that cannot be decoded.
 
 use std::env;
 use std::io::Write;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::http::{free_address, get};
 use crate::support::{Running, World, eventually};
 
-/// The environment variable that marks the child process.
+/// The environment variable that is set in the child process.
 const CHILD: &str = "PINTLE_TEST_UNDECODABLE_CHILD";
 
-/// A type with a required field `owner`. The installed definition also allows websites without an owner.
+/// A type with the required field `owner`. The installed definition does not require the field.
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
     metadata: ObjectMeta,
@@ -24,8 +24,8 @@ struct OwnedWebsite {
 }
 pintle_meta::resource!(OwnedWebsite, "example.com/v1", "Website", "websites", Namespaced);
 
-/// Runs an operator that cannot decode its only object. Waits until the debug page shows the object, and prints the
-/// informer.
+/// Runs an operator whose only object cannot be decoded. Waits until the debug page shows the object, and then prints
+/// it.
 async fn child() -> Result<()> {
     let world = World::with_site("blog").await;
     let controller =
@@ -44,7 +44,8 @@ async fn child() -> Result<()> {
     Ok(())
 }
 
-/// Runs this binary again as a child process, because another test may have installed a subscriber in this process.
+/// Runs this binary again as a child process, because another test may have installed a subscriber in the current
+/// process.
 #[test]
 fn undecodable_objects_are_reported_without_a_subscriber() -> Result<()> {
     if env::var_os(CHILD).is_some() {

@@ -75,7 +75,7 @@ impl Setup {
         self.world.manager().webhooks(self.address, self.files(), webhooks).install::<Website>()
     }
 
-    /// Sends a site with domain `domain` to the validating webhook. Returns `None` if the request fails.
+    /// Sends a site with the domain `domain` to the validating webhook. Returns `None` if the request fails.
     async fn ask(&self, domain: &str) -> Option<Value> {
         let mut config = ClientConfig::new(format!("https://{}", self.address));
         config.tls.ca = Some(PemSource::File(self.directory.path().join("ca.crt")));
@@ -189,7 +189,7 @@ async fn rejected_registration_ends_the_manager() {
     assert!(error.contains("cannot install the MutatingWebhookConfiguration \"website-controller\""), "{error}");
 }
 
-/// Without the conversion webhook, the API server would prune the fields of the other version.
+/// Without the conversion webhook, the API server would drop the fields of the other version.
 #[tokio::test]
 async fn definition_in_another_cluster_has_the_conversion_webhook() {
     let (setup, edge) = (Setup::new().await, World::start().await);
@@ -202,7 +202,7 @@ async fn definition_in_another_cluster_has_the_conversion_webhook() {
     assert_eq!(conversion["webhook"]["clientConfig"]["caBundle"], setup.bundle());
 }
 
-/// An older build restarts during an upgrade, or after the newer build has stopped.
+/// An older build may restart during an upgrade, or after the newer build has stopped.
 #[tokio::test]
 async fn older_build_keeps_the_newer_configuration() {
     let setup = Setup::new().await;

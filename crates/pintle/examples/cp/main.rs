@@ -1,7 +1,7 @@
-//! Copies files to and from a container, like `kubectl cp`. The program runs `tar` in the container and on this
+//! Copies files to and from a container, like `kubectl cp`. The program runs `tar` in the container and on the local
 //! machine.
 //!
-//! `cargo run --example cp` uses a pod that this process simulates. To use a pod in your own cluster:
+//! `cargo run --example cp` uses a pod that is simulated in this process. To use a pod in your own cluster, run:
 //!
 //! ```console
 //! $ cargo run --example cp -- --kubeconfig ~/.kube/config ./site default/web-1:/srv
@@ -73,7 +73,7 @@ async fn download(pods: &Api<Pod>, pod: &str, path: &str, folder: &Path) -> anyh
     let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
     let parent = if parent.is_empty() { "/" } else { parent };
     let mut pack = pods.exec(pod, ["tar", "-cf", "-", "-C", parent, name], &ExecOptions::default()).await?;
-    // The archive is untrusted, but `tar` rejects file names that leave the folder.
+    // The archive is untrusted. `tar` rejects file names outside of the target directory.
     let mut unpack = Command::new("tar");
     unpack.args(["-xf", "-", "--no-same-owner", "-C"]).arg(folder).stdin(Stdio::piped());
     let mut unpack = unpack.kill_on_drop(true).spawn()?;

@@ -1,4 +1,5 @@
-//! A server that simulates a pod. For `exec`, the server runs the command on this machine, in a temporary folder.
+//! A server that simulates a pod. For `exec` requests, the server runs the command on the local machine in a temporary
+//! directory.
 
 use std::process::Stdio;
 
@@ -18,7 +19,7 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
 
-/// Starts the server. Returns a client for the simulated pods, and the folder in which `exec` commands run.
+/// Starts the server. Returns a client for the simulated pods, and the directory in which `exec` commands run.
 pub(crate) async fn start() -> anyhow::Result<(Api<Pod>, TempDir)> {
     let root = tempfile::tempdir()?;
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -51,7 +52,7 @@ fn command_of(query: &str) -> Command {
     command
 }
 
-/// Connects the child process's standard streams to the WebSocket, until the process or the connection ends.
+/// Forwards the standard streams of the child process over the WebSocket until the process or the connection ends.
 async fn run(mut socket: WebSocketStream<TcpStream>, mut child: Child) -> anyhow::Result<()> {
     let mut stdin = child.stdin.take();
     let (mut stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));

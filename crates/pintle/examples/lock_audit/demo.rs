@@ -1,4 +1,4 @@
-//! A demo that audits a lock on an embedded server.
+//! A demo in which a lock on an embedded server is audited.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use pintle::prelude::*;
 
 use super::audit;
 
-/// Runs two replicas one after the other. The first replica releases the lock. An intruder then takes the lock from the
-/// second replica before the lock expires.
+/// Runs two replicas, one after the other. The first replica releases the lock at the end. An intruder then takes the
+/// lock from the second replica before the lock has expired.
 pub(crate) async fn run(stop: &CancellationToken) -> anyhow::Result<()> {
     const LOCK: &str = "default/website-controller";
     let cluster = Cluster::embedded().await?;
@@ -37,7 +37,7 @@ pub(crate) async fn run(stop: &CancellationToken) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     };
-    // The auditor's watch is separate from the replica's watch, and may be slower.
+    // The auditor has a separate watch, which may be slower than the replica's watch.
     let watched = async {
         let enough = CancellationToken::new();
         let seen = audit(&cluster, LockKind::Leases, LOCK, &enough, || enough.cancel());

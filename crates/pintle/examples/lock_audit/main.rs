@@ -1,14 +1,15 @@
-//! Monitors a leader election's lock. The contenders can be programs in any language. The program reports each leader,
-//! each period without a leader, and each unsafe change:
+//! Monitors a leader election's lock. The candidates for the lock can be programs in any language. The program reports
+//! each leader, each period without a leader, and each unsafe change:
 //!
 //! ```text
 //! cargo run --example lock_audit -- leases kube-system/kube-scheduler
 //! ```
 //!
-//! The first argument is the lock's kind, as in `--leader-elect-resource-lock`. The program only reads and watches the
-//! lock. Ctrl-C ends the program. If the program has seen an unsafe change, it exits with an error.
+//! The first argument is the kind of the lock, as in `--leader-elect-resource-lock`. The lock is only read and watched.
+//! Ctrl-C ends the program. If the program detects an unsafe change, it exits with an error.
 //!
-//! Without arguments, the program runs a demo on an embedded server, where an intruder takes the lock from its holder.
+//! Without arguments, the program runs a demo on an embedded server, in which an intruder takes the lock from its
+//! holder.
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
 mod demo;
@@ -42,7 +43,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let on_ctrl_c = stop.clone();
     let _listening = AbortOnDropHandle::new(tokio::spawn(async move {
-        // If the Ctrl-C handler cannot be installed, Ctrl-C ends the process.
+        // If the Ctrl-C handler cannot be installed, Ctrl-C still ends the process.
         if tokio::signal::ctrl_c().await.is_ok() {
             on_ctrl_c.cancel();
         }

@@ -1,4 +1,4 @@
-//! Shows the debug page in headless Chromium.
+//! Opens the debug page in headless Chromium.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,11 +11,11 @@ use super::troubles::Troubles;
 
 const PROGRAMS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 
-/// The hostile text, as Chromium prints it in an element.
+/// The hostile text as Chromium serializes it in an element.
 const ESCAPED: &str = "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;\"'&amp;\u{fffd}[31m";
 
-/// Opens the page in light mode, in dark mode, and with the size of a phone. The screenshots stay in
-/// `target/debug-page/`, so that a person can inspect them.
+/// Opens the page in light mode, in dark mode, and with the screen size of a phone. The screenshots remain in
+/// `target/debug-page/` for manual inspection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs Chromium; `cargo xtask ci --only browser` runs it"]
 async fn page_shows_all_problems_in_chromium() {

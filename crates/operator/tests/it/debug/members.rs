@@ -1,10 +1,10 @@
-//! Compares the members that the page's script reads with the members of the JSON.
+//! Compares the JSON members that the script of the page reads with the actual members of the JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The variables of the script that refer to parts of the JSON, each with the JSON pointer of an example.
+/// The script's variables for parts of the JSON, with JSON pointers to examples.
 const VARIABLES: &[(&str, &str)] = &[
     ("status", ""),
     ("lease", "/leader"),
@@ -22,12 +22,11 @@ const VARIABLES: &[(&str, &str)] = &[
     ("explanation", "/explanation"),
 ];
 
-/// Members that the script reads in a function for several kinds of JSON objects, through a variable with a different
-/// name.
+/// Members that are read in a shared function of the script, through a variable with another name.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
-/// Returns `true` if the JSON contains an example of each part. The JSON is not a snapshot of one moment, so parts that
-/// belong together can appear one after the other.
+/// Returns `true` if the JSON contains an example of each part. The JSON is not a consistent snapshot, so related parts
+/// may appear one after the other.
 pub(super) fn is_complete(json: &Value) -> bool {
     VARIABLES.iter().all(|(_, pointer)| json.pointer(pointer).is_some_and(Value::is_object))
         && json["informers"].as_array().unwrap().iter().any(|informer| informer["last_failure"].is_object())
@@ -51,7 +50,7 @@ pub(super) fn check(page: &str, json: &Value) {
     }
 }
 
-/// Returns the members of `variable` that the script reads: the names after `variable.`.
+/// Returns the members of `variable` that the script reads, based on the names after `variable.`.
 fn members<'a>(script: &'a str, variable: &str) -> impl Iterator<Item = &'a str> {
     let access = format!("{variable}.");
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';

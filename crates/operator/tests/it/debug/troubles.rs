@@ -1,4 +1,4 @@
-//! An operator with an example of each problem that the debug page shows.
+//! An operator with an example of each problem that the debug page can show.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
@@ -23,12 +23,12 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// The operator with the problems. The site "broken" fails, "blocking" blocks its thread, and "blog" succeeds. The
-/// CustomResourceDefinition of the second controller is missing.
+/// The operator with the problems. The site "broken" fails, the site "blocking" blocks its thread, and the site "blog"
+/// succeeds. The second controller's CustomResourceDefinition is missing.
 pub(super) struct Troubles {
     pub(super) address: SocketAddr,
     running: Running,
-    /// Dropping this sender ends the blocking call.
+    /// Dropping the sender ends the reconciliation that blocks its thread.
     unblock: mpsc::Sender<()>,
 }
 
@@ -43,7 +43,7 @@ impl Troubles {
             let result: Result<Action> = match site.metadata.name.as_str() {
                 "broken" => Err(HOSTILE.into()),
                 "blocking" => {
-                    // The call returns when the sender is dropped.
+                    // `recv` returns when the sender is dropped.
                     blocked.lock().unwrap().recv().unwrap_err();
                     Ok(Action::await_change())
                 }
@@ -77,7 +77,7 @@ impl Troubles {
         Self { address, running: Running::start(manager), unblock }
     }
 
-    /// Waits until `check` accepts the JSON. Returns the accepted JSON.
+    /// Waits until `check` returns `true` for the JSON. Returns the accepted JSON.
     pub(super) async fn eventually(&self, what: &str, check: impl Fn(&Value) -> bool) -> Value {
         self.eventually_at("/debug.json", what, check).await
     }
