@@ -1,4 +1,4 @@
-//! Runs elections from a kubeconfig, with different kinds of locks, like client-go's `resourcelock.NewFromKubeconfig`
+//! Runs elections with different kinds of locks from a kubeconfig, like client-go's `resourcelock.NewFromKubeconfig`
 //! and `leaderelection.RunOrDie`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
@@ -11,8 +11,8 @@ use pintle::prelude::*;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // In this example, the kubeconfig belongs to an API server in this process. A real program gets the path from
-    // `--kubeconfig`.
+    // In this example, the kubeconfig belongs to an API server in this process. A real program reads the path from the
+    // `--kubeconfig` flag.
     let server = Cluster::embedded().await?;
     let file = std::env::temp_dir().join(format!("pintle-{:x}.kubeconfig", fastrand::u64(..)));
     std::fs::write(&file, server.server().context("an embedded server")?.kubeconfig())?;
@@ -21,8 +21,8 @@ async fn main() -> anyhow::Result<()> {
     let cluster = Cluster::connect(config?)?;
 
     run_or_die(&cluster).await?;
-    // `--leader-elect-resource-lock` selects the kind of lock. ConfigMap and Endpoints locks exist for programs from
-    // before Leases.
+    // The `--leader-elect-resource-lock` flag selects the kind of the lock. ConfigMap and Endpoints locks are for
+    // compatibility with programs that were written before Leases existed.
     for kind in ["configmaps", "endpoints", "leases"] {
         run_with_lock(&cluster, kind.parse()?).await?;
     }
@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs an election with a Lease, in one call. client-go's `RunOrDie` exits the process after the election.
+/// Runs an election for a Lease with a single call. client-go's `RunOrDie` exits the process after the election.
 /// `Cluster::run_or_die` returns.
 async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
@@ -51,7 +51,7 @@ async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the same election in two steps, with any kind of lock.
+/// Runs the same election in two steps, which works with any kind of lock.
 async fn run_with_lock(cluster: &Cluster, kind: LockKind) -> anyhow::Result<()> {
     let config = LeaderElectionConfig {
         identity: "replica-1".into(),

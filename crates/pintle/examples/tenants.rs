@@ -1,12 +1,12 @@
-//! A controller with its own key type, where several objects map to one key. The equivalent in controller-runtime is a
-//! `TypedReconciler`.
+//! A controller with a custom key type, in which several objects map to the same key. The equivalent in
+//! controller-runtime is a `TypedReconciler`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use pintle::controller::{Controller, EnqueueMapped};
 use pintle::prelude::*;
 
-/// The key. One reconcile handles all of a tenant's objects.
+/// The key. One reconciliation handles all objects of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Tenant(String);
 
@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
         });
     let stop = CancellationToken::new();
     let check = async {
-        // The caches are filled before the first reconcile, so one reconcile per tenant is enough.
+        // The caches are filled before the first reconciliation, so one reconciliation per tenant is sufficient.
         let mut tenants = [called.recv().await, called.recv().await].map(Option::unwrap_or_default);
         tenants.sort();
         stop.cancel();

@@ -1,4 +1,4 @@
-//! Plain threads that use a work queue and rate limiters, without an async runtime.
+//! Uses a work queue and rate limiters with plain threads, without an async runtime.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;
@@ -12,16 +12,16 @@ use pintle::ratelimit::{
 use pintle::workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 fn main() -> Result<(), ThrottleError> {
-    // A key's delay doubles with each failure, from 1 ms up to 1 s. For all keys together, the limiter allows at most
-    // 100 retries per second, after a burst of 100.
+    // The delay of a key doubles with each failure, from 1 ms up to 1 s. The limiter allows at most 100 retries per
+    // second for all keys together, after a burst of 100.
     let (base, cap) = (Duration::from_millis(1), Duration::from_secs(1));
     let limiter = MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::new(base, cap)),
         Box::new(BucketRateLimiter::new(TokenBucket::full(100.0, 100))),
     ]);
     let queue: WorkQueue<String> = WorkQueue::new(QueueConfig { limiter: Box::new(limiter), ..QueueConfig::default() });
-    // Like client-go's `flowcontrol.NewTokenBucketRateLimiter`. For all threads together, the limiter allows at most
-    // 200 calls per second, after a burst of 10.
+    // Like client-go's `flowcontrol.NewTokenBucketRateLimiter`. The limiter allows at most 200 calls per second for all
+    // threads together, after a burst of 10.
     let throttle = Throttle::new(200.0, 10, StdClock);
     let runs = Mutex::new(BTreeMap::<String, u32>::new());
 
@@ -46,7 +46,7 @@ fn main() -> Result<(), ThrottleError> {
             queue.add(format!("team-a/web-{}", number % 10)); // The queue deduplicates keys.
         }
         queue.add_after("team-a/later".into(), Duration::from_millis(20));
-        // A drain does not wait for delayed keys. Wait first until no key is delayed or queued.
+        // A drain does not wait for delayed keys. Wait until no key is delayed or queued.
         while queue.counts().delayed > 0 || !queue.is_empty() {
             thread::park_timeout(Duration::from_millis(1));
         }

@@ -1,7 +1,8 @@
-//! An operator's webhooks: a mutating handler, a validating handler, and conversions between two versions of a kind.
+//! The webhooks of an operator: a mutating webhook, a validating webhook, and conversions between two versions of a
+//! kind.
 //!
-//! The embedded API server calls the webhooks. With `-- --cluster`, a real API server on this machine calls the
-//! webhooks.
+//! By default, the embedded API server calls the webhooks. With `-- --cluster`, a real API server on this machine calls
+//! the webhooks.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::prelude::*;
@@ -36,7 +37,7 @@ impl From<Website> for OldWebsite {
     }
 }
 
-/// The API server stores the returned object. The library computes the patch.
+/// The API server stores the object that the handler returns. The library computes the patch.
 async fn lower_case(request: Admission<Website>) -> Result<Website, Denial> {
     let mut site = request.object;
     site.domains.iter_mut().for_each(|domain| domain.make_ascii_lowercase());
@@ -75,7 +76,7 @@ async fn main() -> pintle::Result<()> {
     }
 }
 
-/// Creates sites, so that the API server calls the webhooks.
+/// Creates sites, which makes the API server call the webhooks.
 async fn create_sites(cluster: &Cluster) -> pintle::Result<()> {
     cluster.api::<ValidatingWebhookConfiguration>().wait_for("websites", |found| found.is_some()).await?;
     let (sites, options) = (cluster.namespaced::<Website>("default"), WriteOptions::default());

@@ -1,6 +1,6 @@
-//! Combines an informer, a work queue and workers by hand, with retries and a final drain.
+//! Combines an informer, a work queue and workers without a controller. The example includes retries and a final drain.
 //!
-//! The equivalent in client-go is `examples/workqueue`. A `Controller` needs less code: see `operator.rs`.
+//! client-go's equivalent is `examples/workqueue`. A `Controller` requires less code: see `operator.rs`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;
@@ -28,13 +28,12 @@ struct PodController {
 
 impl PodController {
     async fn worker(self) {
-        // `get` waits for a key. After a shutdown, `get` returns `None` when the queue is empty.
+        // `get` waits for a key. After the queue is shut down, `get` returns `None` when the queue is empty.
         while let Some(item) = self.queue.get().await {
             match self.reconcile(&item) {
-                // client-go's `Done` and `Forget`. After `Forget`, the key's next failure has a short delay again.
+                // client-go's `Done` and `Forget`. After `Forget`, the next failure of the key has a short delay again.
                 Ok(()) => item.forget(),
-                // client-go's `Done` and `AddRateLimited`. The queue delays the key by 5 ms, then 10 ms, 20 ms and so
-                // on.
+                // client-go's `Done` and `AddRateLimited`. The delays of the key are 5 ms, 10 ms, 20 ms and so on.
                 Err(error) if item.num_requeues() < MAX_RETRIES => {
                     println!("{}: {error}; retrying", *item);
                     item.retry();
@@ -54,7 +53,7 @@ impl PodController {
         match key.name() {
             "broken" => bail!("it always fails"),
             "flaky" if *runs <= 2 => bail!("it fails twice"),
-            // The cache has the newest state of the object, or `None` if the object was deleted.
+            // The cache contains the newest state of the object, or `None` if the object was deleted.
             _ => println!("{key}: {}", if self.lister.get(key).is_some() { "in sync" } else { "deleted" }),
         }
         Ok(())
@@ -81,15 +80,15 @@ async fn main() -> anyhow::Result<()> {
     let mut workers = JoinSet::new();
     (0..WORKERS).for_each(|_| drop(workers.spawn(controller.clone().worker())));
 
-    // A real program waits for a signal here. This example waits for the last retry and a deletion.
+    // A real program would wait for a signal here. Wait for the last retry and a deletion.
     let count = |name: &str| controller.runs.lock().map_or(0, |runs| runs.get(name).copied().unwrap_or(0));
     let within = Duration::from_secs(30);
     ensure!(eventually(within, async || count("broken") == 1 + MAX_RETRIES).await);
     pods.delete("web-2", &DeleteOptions::default()).await?;
     ensure!(eventually(within, async || count("web-2") >= 2).await);
 
-    // client-go's `ShutDownWithDrain`. The queue accepts no new keys. The workers process the remaining keys, and then
-    // end.
+    // client-go's `ShutDownWithDrain`. The queue no longer accepts keys. The workers process the remaining keys and
+    // then end.
     handler.remove().await;
     let report = queue.shut_down(ShutdownMode::FinishBacklog).await;
     workers.join_all().await;

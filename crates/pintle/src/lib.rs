@@ -1,4 +1,4 @@
-//! Client-go for Rust: clients, informers, work queues, leader election, Events and the controller runtime for
+//! client-go for Rust: clients, informers, work queues, leader election, Events and a controller runtime for
 //! Kubernetes.
 //!
 //! A complete operator:
@@ -48,41 +48,40 @@
 //! }
 //! ```
 //!
-//! This example needs the feature `k8s-openapi`, and the crates k8s-openapi, schemars, serde with `derive`, and tokio
-//! with `macros` and `rt-multi-thread`. Each file in this crate's `examples` folder shows one task, and runs without a
-//! cluster. `cargo xtask new-operator` creates a new operator project.
+//! This example requires the feature `k8s-openapi` and the crates k8s-openapi, schemars, serde with `derive`, and tokio
+//! with `macros` and `rt-multi-thread`. The `examples` directory contains an example for each task. All examples run
+//! without a cluster. `cargo xtask new-operator` creates a new operator project.
 //!
 //! # Main types
 //!
-//! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A reconciler reads and writes objects
-//!   through its [`Context`](operator::Context). The [prelude] exports all three types.
-//! - A [`Cluster`] is a connection to one cluster. The `Cluster` creates clients, informers, recorders and electors,
-//!   which share connections and caches. `Cluster::embedded`, behind the feature `apiserver`, starts an API server in
-//!   the same process.
-//! - The lower layers also work without the `operator` module. Use [`controller::Controller`] and
-//!   [`controller::Manager`], or single crates such as `pintle-workqueue`. [`ratelimit`], [`workqueue`] and
+//! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A reconciler uses its
+//!   [`Context`](operator::Context) to read and write objects. The [prelude] exports all three types.
+//! - A [`Cluster`] is a connection to one Kubernetes cluster. A `Cluster` creates clients, informers, recorders and
+//!   electors, which share connections and caches. `Cluster::embedded` starts an API server in the same process
+//!   (feature `apiserver`).
+//! - The lower layers can be used without the `operator` module. For example, use [`controller::Controller`] and
+//!   [`controller::Manager`], or individual crates such as `pintle-workqueue`. [`ratelimit`], [`workqueue`] and
 //!   [`delta_fifo`] do not depend on Kubernetes or an async runtime.
 //!
 //! # The crates
 //!
-//! - **Operating**: [`operator`] provides the manager, controllers whose reconcilers get a context, probes, and
-//!   metrics. With the feature `webhook`, `webhook` provides admission and conversion webhooks.
-//! - **Defining**: [`crd`] derives CustomResourceDefinitions from your structs.
-//! - **Expressions**: `cel`, behind the feature of the same name, evaluates validation rules and other CEL expressions.
-//! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
-//!   watches open.
-//! - **Caching**: [`informer`] maintains an up-to-date, indexed copy of objects. [`delta_fifo`] provides the informer's
+//! - **Operators**: [`operator`] provides the manager, controllers with a context, probes and metrics. `webhook`
+//!   provides admission and conversion webhooks (feature `webhook`).
+//! - **Custom resources**: [`crd`] derives CustomResourceDefinitions from Rust structs.
+//! - **Expressions**: `cel` evaluates validation rules and other CEL expressions (feature `cel`).
+//! - **Clients**: [`kubeconfig`] loads the server's address and credentials. [`restreq`] sends requests and watches.
+//! - **Caches**: [`informer`] maintains an up-to-date, indexed copy of objects. [`delta_fifo`] provides the informer's
 //!   queue.
-//! - **Working**: [`controller`] maps changes to keys and passes the keys to a reconciler. [`workqueue`] and
-//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] elects one leader among the replicas. [`sharding`]
-//!   divides objects between all replicas. [`events`] records Events for users.
-//! - **Diagnosing**: [`recorder`] records what an informer receives, and replays it in a test. [`lock_audit`] observes
-//!   an election's lock.
-//! - **Shared**: [`meta`] contains the types that several crates use. [`metrics`] connects the crates to your metrics
-//!   library through [`ClusterConfig::metrics`].
-//! - **Tests and demos**: `apiserver`, behind the feature of the same name, is an API server in the same process.
-//!   `testkit` tests whole operators, and `testing` helps to test parts of operators. `testkit` and `testing` are
-//!   behind the feature `testing`. The feature `schema` adds the crates `schema`, `fieldmanager` and `store`.
+//! - **Controllers**: [`controller`] maps changes to keys and calls a reconciler with the keys. [`workqueue`] and
+//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] elects one leader among the replicas.
+//!   [`sharding`] distributes objects among all replicas. [`events`] records Events for users.
+//! - **Diagnostics**: [`recorder`] records what an informer receives, and replays the recording in a test.
+//!   [`lock_audit`] observes an election's lock.
+//! - **Common types**: [`meta`] contains types that several crates use. [`metrics`] reports metrics to your metrics
+//!   library, which you set in [`ClusterConfig::metrics`].
+//! - **Tests and demos**: `apiserver` is an API server that runs in the same process (feature `apiserver`). `testkit`
+//!   tests entire operators, and `testing` provides tools to test their components. `testkit` and `testing` require the
+//!   feature `testing`. The feature `schema` adds the crates `schema`, `fieldmanager` and `store`.
 //!
 //! # Coming from controller-runtime
 //!
@@ -176,15 +175,17 @@
 //!
 //! # Versions of other crates
 //!
-//! This crate's API contains types of `k8s-openapi` 0.29 and `prometheus-client` 0.25, behind features of the same
-//! names. Both crates are re-exported, as `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that depends
-//! directly on `k8s-openapi` or `prometheus-client` needs the same version.
+//! The API of this crate contains types of `k8s-openapi` 0.29 and `prometheus-client` 0.25, if the features of the same
+//! names are enabled. This crate re-exports both crates, as `pintle::k8s_openapi` and `pintle::prometheus_client`. If
+//! your program depends directly on `k8s-openapi` or `prometheus-client`, it must use the same version.
 //!
 //! # Further reading
 //!
-//! `Cluster::plan`, with the feature `apiserver`, shows a controller's writes to a cluster without executing them.
+//! `Cluster::plan` shows which writes a controller would send to a cluster, without executing them (feature
+//! `apiserver`).
 //!
-//! `cargo xtask docs` builds a site that also contains the repository's docs folder, in the module `_documentation`.
+//! `cargo xtask docs` builds a site that also includes the repository's `docs` directory, as the module
+//! `_documentation`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -196,7 +197,7 @@ pub use pintle_cluster::{Cluster, ClusterConfig, Error};
 #[doc(inline)]
 pub use pintle_operator::{Result, init_tracing};
 
-/// Re-exports each crate as a module, so that the compiler suggests paths of this crate.
+/// Re-exports each crate as a module. With modules, the compiler suggests paths in this crate.
 macro_rules! facade {
     ($($(#[$attribute:meta])* $name:ident: $crate_name:ident;)*) => {$(
         $(#[$attribute])*
@@ -247,8 +248,8 @@ facade! {
     workqueue: pintle_workqueue;
 }
 
-/// The `k8s-openapi` version that this crate uses. Your program must also depend on `k8s-openapi`, and enable that
-/// crate's feature for a Kubernetes release.
+/// The `k8s-openapi` version that this crate uses. Your program must also depend on `k8s-openapi`, and enable its
+/// feature for a Kubernetes release.
 #[cfg(feature = "k8s-openapi")]
 pub use k8s_openapi;
 /// The `prometheus-client` version that this crate uses.
@@ -271,7 +272,7 @@ pub mod _documentation {
     pub mod style {}
 }
 
-// Runs the README's examples as doc tests.
+// Runs the examples in the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

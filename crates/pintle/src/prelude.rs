@@ -1,4 +1,4 @@
-//! The types that most controllers use: `use pintle::prelude::*;`.
+//! The types that most controllers need: `use pintle::prelude::*;`.
 
 pub use pintle_controller::predicate::{DesiredStateChanged, GenerationChanged};
 pub use pintle_controller::{

@@ -1,4 +1,4 @@
-//! Clients of a collection. Their requests are logged, and tests can inject faults.
+//! Clients of a collection. Requests of clients are logged, and tests can inject faults into them.
 
 use std::fmt;
 use std::future::pending;
@@ -19,7 +19,7 @@ use crate::request::{Call, RecordedRequest};
 use crate::shared::{Shared, decode, encode};
 use crate::store::{Edit, Store, key_of};
 
-/// A client of a [`Collection`](crate::Collection), with its own name and its own faults. Clones are handles to the same client.
+/// A client of a [`Collection`](crate::Collection), with a name and its own faults. Clones share the same client.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ impl<T> Client<T> {
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Client<T> {
-    /// Returns a handle to this client that lists and watches only one namespace.
+    /// Returns a clone of this client that lists and watches only one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: Some(namespace.into()), ..self.clone() }

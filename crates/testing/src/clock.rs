@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
-/// A process's monotonic clock and wall clock, controlled by a test. Clones are handles to the same clock.
+/// The monotonic clock and the wall clock of a process, both controlled by a test. Clones share the same clock.
 ///
-/// A clock from [`new`](Self::new) advances only when a test calls [`advance`](Self::advance). A clock from
-/// [`beside_tokio`](Self::beside_tokio) follows tokio's clock, and a test can also step it. Rate limiters and queues accept a
-/// `SteppedClock`, because it implements [`Clock`] and [`Timer`]. For code that reads the time through another trait, implement that trait
-/// for a wrapper around `SteppedClock`. The wrapper can use [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
+/// A clock that was created with [`new`](Self::new) advances only when a test calls [`advance`](Self::advance). A clock
+/// that was created with [`beside_tokio`](Self::beside_tokio) follows tokio's clock and can also be stepped by a test.
+/// Rate limiters and queues accept a `SteppedClock`, because it implements [`Clock`] and [`Timer`]. For code that uses
+/// another clock trait, implement this trait for a wrapper around `SteppedClock`. The wrapper can use
+/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
 ///
 /// # Examples
 ///
@@ -30,17 +31,17 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// The clock on which all sleepers wait. Its time is the sum of all steps.
+    /// The clock for which all sleepers wait. The time of this clock is the sum of all steps.
     steps: ManualClock,
     start: Instant,
-    /// The time on tokio's clock at which this clock was created. `None` if this clock does not follow tokio's clock.
+    /// The time of tokio's clock at the creation of this clock. `None` if the clock does not follow tokio's clock.
     tokio: Option<Instant>,
-    /// The wall-clock time at the creation of the monotonic clock.
+    /// The wall-clock time at the start of the monotonic clock.
     wall: Arc<Mutex<Timestamp>>,
 }
 
 impl SteppedClock {
-    /// Creates a clock that advances only when a test steps it. Its wall clock starts at 2027-01-15T08:00:00Z.
+    /// Creates a clock that advances only when a test steps it. The wall clock starts at 2027-01-15T08:00:00Z.
     #[expect(clippy::new_without_default, reason = "each new clock is independent of the others")]
     pub fn new() -> Self {
         let steps = ManualClock::new();
@@ -50,44 +51,44 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock, which may be paused.
     ///
-    /// A step simulates that the whole process was suspended. Steps do not affect tokio's timers.
+    /// Stepping the clock simulates a suspension of the whole process. Tokio's timers are not affected by steps.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
 
-    /// Moves the monotonic clock and the wall clock forward, and wakes each sleeper whose deadline has passed.
+    /// Advances the monotonic clock and the wall clock. Wakes all sleepers whose deadline has passed.
     pub fn advance(&self, by: Duration) {
         self.steps.advance(by);
     }
 
-    /// Moves only the wall clock. A forward jump simulates that the machine was suspended or that a user set the clock forward. A backward
-    /// jump simulates that a user set the clock back.
+    /// Moves only the wall clock. A forward jump simulates a suspended machine, or a user who sets the clock forward. A
+    /// backward jump simulates a user who sets the clock back.
     ///
     /// # Panics
     ///
-    /// Panics if the wall clock would leave the range of a [`Timestamp`].
+    /// Panics if the wall clock would exceed the range of a [`Timestamp`].
     pub fn jump_wall(&self, by: SignedDuration) {
         let mut wall = self.wall.lock().unwrap_or_else(PoisonError::into_inner);
         *wall += by;
     }
 
-    /// Returns the time on the monotonic clock since this clock was created.
+    /// Returns the time that has passed on the monotonic clock since this clock was created.
     pub fn elapsed(&self) -> Duration {
         self.now() - self.start
     }
 
-    /// Returns the time on the wall clock.
+    /// Returns the wall-clock time.
     ///
     /// # Panics
     ///
-    /// Panics if the time has left the range of a [`Timestamp`].
+    /// Panics if the time exceeds the range of a [`Timestamp`].
     pub fn wall(&self) -> Timestamp {
         let elapsed = self.elapsed();
         *self.wall.lock().unwrap_or_else(PoisonError::into_inner) + elapsed
     }
 
-    /// Returns the number of tasks and threads that sleep on this clock. With this number, a test can wait until the code under test
-    /// sleeps.
+    /// Returns the number of tasks and threads that are sleeping on this clock. With this number, a test can wait until
+    /// the code under test is sleeping.
     pub fn sleepers(&self) -> usize {
         self.steps.sleepers()
     }
@@ -117,7 +118,7 @@ impl Timer for SteppedClock {
             while clock.now() < deadline {
                 tokio::select! {
                     () = tokio::time::sleep(deadline - clock.now()) => {}
-                    // Wake this sleeper at the next step, even if the step is very short.
+                    // Wake up at the next step, even if the step is very short.
                     () = clock.steps.sleep_until(clock.steps.now() + Duration::from_nanos(1)) => {}
                 }
             }

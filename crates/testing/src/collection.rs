@@ -20,17 +20,17 @@ use crate::request::RecordedRequest;
 use crate::shared::{Shared, checked, decode, encode};
 use crate::store::Store;
 
-/// An in-memory store for the objects of one resource, with the same revisions, conflicts, watches and pages as an API server. Clones are
-/// handles to the same collection.
+/// An in-memory store for the objects of one resource, with the same revisions, conflicts, watches and pages as an API
+/// server. Clones refer to the same collection.
 ///
-/// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code under test can use
-/// the collection directly. If a component needs its own name in the request log, or its own faults, create a [`Client`] for the component.
-/// The collection's own methods change the objects immediately, as if another client had sent a request. Faults do not apply to these
-/// changes.
+/// A collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so it can
+/// be passed directly to the code under test. If a component needs its own faults or its own name in the request log,
+/// create a [`Client`] for it. Methods such as [`put`](Self::put) change the objects immediately, like requests of
+/// another client. Faults do not apply to these methods.
 ///
-/// All behavior is deterministic. Revisions count from 1. Uids and generated names are derived from revisions. Times come from a manually
-/// stepped clock. A collection needs an async runtime only for slow responses. The collection keeps all past states and all requests, so
-/// its memory use grows with each write and each request.
+/// All behavior is deterministic. Revisions count from 1. Uids and generated names are derived from revisions. Times
+/// are taken from a manually stepped clock. An async runtime is only needed for slow responses. A collection stores all
+/// past states and all requests, so its memory usage grows with each write and each request.
 ///
 /// # Examples
 ///
@@ -68,14 +68,14 @@ pub struct Collection<T> {
 /// The configuration of a [`Collection`].
 #[derive(Clone, Debug)]
 pub struct CollectionConfig {
-    /// The clock for creation and deletion times. The default clock always shows 2027-01-15T08:00:00Z.
+    /// The clock for creation and deletion timestamps. The time of the default clock is always 2027-01-15T08:00:00Z.
     pub clock: SteppedClock,
-    /// Whether lists at revision "0" ignore the limit and return all objects, like lists from a server with a watch cache. The default is
-    /// `true`.
+    /// Whether a list at revision "0" ignores the limit and returns all objects, like a list from a server with a watch
+    /// cache. The default is `true`.
     pub watch_cache: bool,
-    /// Additional fields for field selectors, such as `spec.color`, like `selectableFields` in a CustomResourceDefinition. Field selectors
-    /// always support `metadata.name`, `metadata.namespace`, and the fields that a real server supports for a built-in kind, such as
-    /// `spec.nodeName` for pods. Empty by default.
+    /// Additional fields for field selectors, such as `spec.color`. They correspond to `selectableFields` in a
+    /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always supported, as well as
+    /// the fields that a real server supports for a built-in kind, such as `spec.nodeName` for pods. Empty by default.
     pub selectable_fields: Vec<String>,
 }
 
@@ -86,14 +86,15 @@ impl Default for CollectionConfig {
 }
 
 impl<T: Resource> Collection<T> {
-    /// Creates an empty collection with `config`. [`default`](Self::default) uses the default configuration.
+    /// Creates an empty collection with the configuration `config`. [`default`](Self::default) uses the default
+    /// configuration.
     pub fn new(config: CollectionConfig) -> Self {
         Self::dynamic(T::api_resource(), config)
     }
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection for `resource`. Use this method for types that do not belong to a single resource, such as
+    /// Creates an empty collection for `resource`. This method is for types that are not tied to one resource, such as
     /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
@@ -101,36 +102,36 @@ impl<T> Collection<T> {
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 
-    /// Creates a client with its own fault script. `name` identifies the client's requests in the log.
+    /// Creates a client with a separate fault script. Requests of the client are logged under `name`.
     pub fn client(&self, name: &str) -> Client<T> {
         Client::new(self.shared.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for all clients' requests, which applies after the client's own fault script.
+    /// Returns the fault script for the requests of all clients. The script of the client itself is applied first.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
 
-    /// Returns all requests that clients have sent so far, oldest first.
+    /// Returns all requests from clients, oldest first.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| store.requests.clone())
     }
 
-    /// Returns the requests that clients have sent since the last call of `take_requests`, oldest first.
+    /// Returns the requests from clients since the last call of `take_requests`, oldest first.
     pub fn take_requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
 
-    /// Removes an object, regardless of its finalizers. Returns `true` if the object existed.
+    /// Removes an object even if it has finalizers. Returns `true` if the object existed.
     pub fn remove(&self, key: &ObjectKey) -> bool {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object from JSON. The JSON need not be decodable as a `T`.
+    /// Creates or replaces an object with the given JSON. The JSON does not have to be decodable as `T`.
     ///
     /// # Panics
     ///
-    /// Panics if the object has no metadata, or if its name and namespace are not valid for the resource.
+    /// Panics if the object has no metadata, or if the name or the namespace is invalid for the resource.
     pub fn put_raw(&self, object: Value) {
         self.put_value(object);
     }
@@ -140,31 +141,32 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Increases the revision without an event. On a real server, the revision also increases when an object of another resource changes.
+    /// Increments the revision without causing an event. On a real server, changes to objects of other resources also
+    /// increment the revision.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
 
-    /// Compacts the history. Later lists and watches from an earlier revision fail with the error that the revision has expired. Open
-    /// watches continue.
+    /// Compacts the history. Lists and watches that request an earlier revision then fail, because the revision has
+    /// expired. Open watches continue.
     pub fn compact(&self) {
         self.shared.with(|store, _| store.compact());
     }
 
-    /// Sends a bookmark to all watches that have requested bookmarks.
+    /// Sends a bookmark to all watches that requested bookmarks.
     pub fn bookmark(&self) {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches in the way that `how` specifies. Each watch first delivers all events that happened before this call. A
-    /// later call can end a watch that an earlier call has made silent.
+    /// Breaks all open watches as specified by `how`. Each watch first delivers the events that happened before this
+    /// call. If an earlier call has made a watch silent, a later call can end it.
     ///
-    /// With [`Break::Silent`], the watches deliver no later events, but stay open.
+    /// With [`Break::Silent`], the watches stay open but deliver no further events.
     pub fn break_watches(&self, how: Break) {
         self.shared.with(|store, _| store.break_watches(&how));
     }
 
-    /// Returns the number of open watches, including silent ones.
+    /// Returns the number of open watches, including silent watches.
     pub fn open_watches(&self) -> usize {
         self.shared.with(|store, _| store.open_watches())
     }
@@ -176,25 +178,27 @@ impl<T> Collection<T> {
 }
 
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
-    /// Creates or replaces an object, including its status, and returns the stored object.
+    /// Creates or replaces an object including its status. Returns the stored object.
     ///
-    /// The collection keeps all of the object's values, and fills in a missing uid, times and generation. The generation increases if
-    /// anything except metadata and status changes. The resourceVersion is always the next revision, so `put` never conflicts.
+    /// All values of the object are stored. A missing uid, missing times and a missing generation are filled in. The
+    /// generation is incremented if anything except the metadata and the status changes. The resourceVersion is set to
+    /// the next revision, so `put` never conflicts.
     ///
     /// # Panics
     ///
-    /// Panics if the name and namespace are not valid for the resource, or if the object cannot be serialized to JSON or decoded from it.
+    /// Panics if the name or the namespace is invalid for the resource. Panics if the object cannot be serialized to
+    /// JSON or decoded from JSON.
     #[track_caller]
     pub fn put(&self, object: T) -> T {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
-    /// Changes the object with key `key`, and stores it like [`put`](Self::put). If another caller writes the object at the same time,
-    /// `change` is called again.
+    /// Changes the object with the key `key` and stores it like [`put`](Self::put). If another caller writes the object
+    /// at the same time, the closure `change` is called again.
     ///
     /// # Panics
     ///
-    /// Panics if the object does not exist, or if `put` panics.
+    /// Panics if the object does not exist or if `put` panics.
     #[track_caller]
     pub fn change(&self, key: &ObjectKey, mut change: impl FnMut(&mut T)) -> T {
         let object = || self.shared.with(|store, _| store.object(key).cloned());
@@ -213,11 +217,11 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         }
     }
 
-    /// Returns the object with key `key`, if it exists.
+    /// Returns the object with the key `key`, if it exists.
     ///
     /// # Panics
     ///
-    /// Panics if the object cannot be decoded as a `T`.
+    /// Panics if the object cannot be decoded as `T`.
     #[track_caller]
     pub fn object(&self, key: &ObjectKey) -> Option<T> {
         let object = self.shared.with(|store, _| store.object(key).cloned())?;
@@ -228,17 +232,18 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     ///
     /// # Panics
     ///
-    /// Panics if an object cannot be decoded as a `T`.
+    /// Panics if an object cannot be decoded as `T`.
     #[track_caller]
     pub fn objects(&self) -> Vec<T> {
         self.objects_at(u64::MAX)
     }
 
-    /// Returns all objects as of `revision`, sorted by key. The revision may be older than the last compaction.
+    /// Returns all objects as of `revision`, sorted by key. Revisions from before the last compaction are also
+    /// supported.
     ///
     /// # Panics
     ///
-    /// Panics if an object cannot be decoded as a `T`.
+    /// Panics if an object cannot be decoded as `T`.
     #[track_caller]
     pub fn objects_at(&self, revision: u64) -> Vec<T> {
         let objects = self.shared.with(|store, _| store.objects_at(revision));
@@ -246,7 +251,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     }
 }
 
-/// Returns the value of a call that the test itself has made. Panics on an error, because the error is a mistake in the test.
+/// Unwraps the result of a call that the test made. An error means that the test is incorrect, so this function panics.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {
@@ -255,7 +260,7 @@ fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     }
 }
 
-/// Sends requests like a client without a name and without a fault script.
+/// Requests are sent as by a client without a name and without a fault script.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -278,7 +283,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// Sends requests like a client without a name and without a fault script.
+/// Requests are sent as by a client without a name and without a fault script.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await
@@ -322,7 +327,7 @@ impl<T: Resource> Default for Collection<T> {
 }
 
 impl<T: Resource + Serialize + DeserializeOwned> FromIterator<T> for Collection<T> {
-    /// Creates a collection and adds the objects in order with [`put`](Collection::put).
+    /// Creates a collection, and adds the objects in order with [`put`](Collection::put).
     fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
         let collection = Self::default();
         objects.into_iter().for_each(|object| _ = collection.put(object));

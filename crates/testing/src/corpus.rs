@@ -1,17 +1,18 @@
-//! Replays inputs from files, and random mutations of these inputs.
+//! Replays inputs from files and random mutations of these inputs.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Calls `check` with the content of each file in `folder`, and then with random mutations of these contents. Use this function to test
-/// parsers of untrusted bytes. `check` must panic if it finds a bug. After a panic, the function prints the input and the name of the file
-/// from which the input was made.
+/// Calls `check` with the content of each file in `folder`, and then with random mutations of the contents. Use this
+/// function to test parsers of untrusted bytes. If `check` finds a bug, it must panic. After a panic, the function
+/// prints the input and the name of the original file.
 ///
-/// The mutations are the same in each run, so a test always has the same result. The environment variable `PINTLE_MUTATIONS` sets the
-/// number of mutations. `check` always runs on a thread with a stack of 2 MiB, which is the default for new threads. Therefore, the result
-/// does not depend on the test thread's stack size. If `check` recurses too deeply, the process ends.
+/// The mutations are the same in each run, so the result of a test is reproducible. The number of mutations can be set
+/// with the environment variable `PINTLE_MUTATIONS`. `check` always runs on a thread with a 2 MiB stack, which is the
+/// default for new threads. The result therefore does not depend on the stack size of the test thread. If `check`
+/// overflows the stack, the process ends.
 ///
 /// # Examples
 ///
@@ -31,7 +32,7 @@ use std::thread;
 ///
 /// # Panics
 ///
-/// Panics if `check` panics, if `folder` cannot be read or has no files, or if no thread can be started.
+/// Panics if `check` panics, if `folder` cannot be read or contains no files, or if the thread cannot be started.
 pub fn replay_corpus(folder: impl AsRef<Path>, mutations: u32, check: impl Fn(&[u8]) + Send) {
     let folder = folder.as_ref();
     let replayed = thread::scope(|scope| {
@@ -79,7 +80,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Characters with a special meaning in common formats. Mutations insert these characters.
+/// Characters that have a special meaning in common formats. Mutations insert these characters.
 const SIGNIFICANT: &[u8] = b"{}[]()<>\"'`\\,:;=&*!|%@#-+._/~ \t\r\n0129aAeEnu\0\x7f\x80\xc3\xe2\xf0\xff";
 
 fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {

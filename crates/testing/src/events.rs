@@ -1,4 +1,4 @@
-//! The streams that a [`Collection`](crate::Collection)'s lists and watches return.
+//! The streams that are returned by lists and watches of a [`Collection`](crate::Collection).
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,11 +13,11 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::faults::{Break, FaultScript};
 use crate::shared::Shared;
 
-/// A stream of a page's parts: first the metadata, and then the items.
+/// A stream of the parts of a page. The metadata comes first, followed by the items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
-    /// How the page ends or breaks after its last part.
+    /// How the page ends or breaks after the last part.
     then: Break,
 }
 
@@ -33,11 +33,11 @@ impl Page {
         Self { parts: parts.into_iter(), then }
     }
 
-    /// Returns the next part of the page, or `None` at its end.
+    /// Returns the next part of the page, or `None` at the end of the page.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose a part.
+    /// No part is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<ListPart, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

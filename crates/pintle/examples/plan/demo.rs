@@ -1,4 +1,4 @@
-//! A small embedded cluster, and a controller that copies labels.
+//! A small embedded cluster, with a controller that copies labels.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const CLUSTER: &str = "
 {apiVersion: v1, kind: ConfigMap, metadata: {name: left-over, namespace: team-a, annotations: {expired: 'true'}}}
 ";
 
-/// Runs a controller against a server that records writes instead of executing them, and prints the recorded writes.
+/// Runs a controller against a server that records writes instead of executing them. Prints the recorded writes.
 pub(crate) async fn run() -> anyhow::Result<()> {
     let live = Cluster::embedded().await?;
     live.server().context("an embedded server")?.load(CLUSTER)?;
@@ -47,8 +47,8 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a controller that copies a namespace's team label to its ConfigMaps, and deletes expired ConfigMaps. The
-/// controller contains no code for plans.
+/// Returns a controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps.
+/// The controller has no special code for dry runs.
 fn labels(cluster: &Cluster) -> Controller {
     let maps = cluster.informer::<ConfigMap>();
     let (lister, api) = (maps.lister(), cluster.api::<ConfigMap>());

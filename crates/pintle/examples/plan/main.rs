@@ -1,15 +1,15 @@
-//! Shows a controller's writes to a cluster without executing them.
+//! Shows which writes a controller would send to a cluster, without executing them.
 //!
-//! `cargo run --example plan` runs a demo with a small embedded cluster and a controller that copies labels. You can
-//! also plan for your own cluster and a controller in any language:
+//! `cargo run --example plan` runs a demo with a small embedded cluster and a controller that copies labels. The dry
+//! run also works with your own cluster and with a controller in any language:
 //!
 //! ```console
 //! $ cargo run --example plan -- --kubeconfig ~/.kube/config -- ./my-controller --leader-elect=false
 //! ```
 //!
-//! The environment variable `KUBECONFIG` directs the controller to a server that this program starts. This server
-//! records writes instead of executing them. The program prints the recorded writes when the controller exits, or on
-//! Ctrl-C.
+//! The environment variable `KUBECONFIG` makes the controller connect to a server that this program starts. The server
+//! records writes instead of executing them. When the controller exits or Ctrl-C is pressed, the program prints the
+//! recorded writes.
 
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
@@ -64,7 +64,7 @@ async fn run(plan: &Plan, command: &[String]) -> anyhow::Result<()> {
         _ = interrupted => (),
         () = ended => (),
     }
-    // Ignore errors, because the controller may already have exited.
+    // An error means that the controller has already exited.
     let _ = child.kill().and_then(|()| child.wait().map(drop));
     std::fs::remove_file(file)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Pure functions that compute a website's child objects from its spec.
+//! Pure functions that compute the child objects of a website from its spec.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The objects that the demo creates, apart from the websites and their children.
+//! The objects that the demo creates in addition to the websites and their children.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use pintle::prelude::*;
 use tokio::time::sleep;
 
-/// The CustomResourceDefinition and the namespaces, if this run created them.
+/// The CustomResourceDefinition and the namespaces. Only contains objects that were created in this run.
 #[derive(Default)]
 pub(crate) struct Created(Vec<(ApiResource, ObjectKey)>);
 
@@ -15,7 +15,7 @@ impl Created {
         self.0.push((resource, key));
     }
 
-    /// Deletes the objects. The server then deletes all objects in the deleted namespaces.
+    /// Deletes the objects. When a namespace is deleted, the server deletes all objects in it.
     pub(crate) async fn delete(&self, cluster: &Cluster) -> Result<()> {
         for (resource, key) in self.0.iter().rev() {
             let api: Api<DynamicObject> = Api::dynamic(cluster.client().clone(), resource.clone(), None)?;
@@ -27,8 +27,8 @@ impl Created {
         Ok(())
     }
 
-    /// Creates `object` if it does not exist. If an existing object is being deleted, waits for the deletion and
-    /// creates the object again.
+    /// Creates `object` unless it exists. If the existing object is being deleted, waits for the deletion and then
+    /// creates the object.
     pub(crate) async fn ensure(
         &mut self,
         cluster: &Cluster,

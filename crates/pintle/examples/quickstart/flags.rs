@@ -20,14 +20,14 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Parses the command line, and exits the process if it is invalid.
+    /// Parses the command line. Exits the process if the command line is invalid.
     pub(crate) fn read() -> Self {
         Self::parse()
     }
 }
 
-/// Sets up logging. By default, only errors are logged, because each injected fault causes warnings about retries. Set
-/// `RUST_LOG` to see more.
+/// Sets up logging. Only errors are logged by default, because the injected faults cause many warnings about retries.
+/// Set `RUST_LOG` to see more.
 pub(crate) fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

@@ -1,5 +1,5 @@
-//! A complete demo of an operator. `operator.rs` contains the operator, and `README.md` in this folder describes the
-//! other files.
+//! A complete demo of an operator. The operator is in `operator.rs`. `README.md` describes the other files in this
+//! directory.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod children;

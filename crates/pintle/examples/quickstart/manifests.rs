@@ -1,4 +1,4 @@
-//! Reads manifests from files, and keeps each manifest's file and position for error messages.
+//! Reads manifests from files. Error messages name the file and position of a manifest.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Reads the objects in all YAML files of `dir`, in the order of the file names.
+/// Reads the objects from all YAML files in `dir`, in the order of the file names.
 pub(crate) fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
     let entries = fs::read_dir(dir).with_context(|| format!("{}: cannot list the folder", dir.display()))?;
     let mut files = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// Checks that all manifests are namespaced websites with distinct keys and valid page names.
+/// Checks that all manifests are namespaced websites with unique keys and valid page names.
 pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
     let mut seen = HashMap::new();
     for Manifest { location, object } in manifests {
@@ -78,7 +78,7 @@ pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
         if let Some(first) = seen.insert(object.key(), location) {
             bail!("{location}: website {} already exists in {first}; give it another name", object.key());
         }
-        // Each page name becomes a key in a ConfigMap, so it must be a valid ConfigMap key.
+        // Page names are used as keys in a ConfigMap, so they must be valid ConfigMap keys.
         let is_key = |name: &str| {
             !name.is_empty()
                 && name.len() <= 253

@@ -1,4 +1,4 @@
-//! Compares the objects on the server with the specs of the websites, using separate caches.
+//! Compares the objects on the server with the specs of the websites. The observer has its own caches.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Starts an observer with its own connection, so that the observer shares no caches with the replicas.
+    /// Starts an observer with a separate connection, so that it shares no caches with the replicas.
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
         let cluster = Cluster::connect(cluster.config().clone())?;
         let observer =
@@ -57,7 +57,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // Call `also` before the count, so that the count includes all changes that `also` has seen.
+            // Call `also` before counting, so that the count includes all changes that `also` has observed.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

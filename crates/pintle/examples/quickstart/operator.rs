@@ -1,4 +1,4 @@
-//! The operator: a custom resource, a reconciler, and a manager. Pintle users write code like this.
+//! The operator: a custom resource, a reconciler, and a manager. Users of Pintle write an operator like this one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn one() -> i32 {
 }
 
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
-    // Each `apply` adds the namespace and the owner, and sends no request if nothing would change.
+    // `apply` sets the namespace and the owner. It sends no request if nothing would change.
     cx.apply(config_map(&site)).await?;
     cx.apply(deployment(&site)).await?;
     let phase = if site.spec.replicas == 0 { Phase::Suspended } else { Phase::Published };
@@ -73,10 +73,10 @@ async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Act
     Ok(Action::await_change())
 }
 
-/// Creates a replica of the operator. Replicas share only the cluster.
+/// Creates one replica of the operator. Replicas share only the cluster.
 pub(crate) fn replica(identity: &str, config: ClientConfig) -> Result<Manager, pintle::operator::OperatorError> {
-    // These durations are short, so that the demo's failover is fast. The defaults are 15 s, 10 s and 2 s, as in
-    // client-go.
+    // The durations are short, to make the failover in the demo fast. As in client-go, the defaults are 15 s, 10 s and
+    // 2 s.
     let election = LeaderElectionConfig {
         identity: identity.into(),
         lease_duration: Duration::from_secs(3),

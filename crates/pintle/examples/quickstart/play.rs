@@ -1,4 +1,4 @@
-//! The scenes of the demo's script: the faults, the leader's death, and changes by users.
+//! The scenes of the demo: faults, the death of the leader, and changes by users.
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,9 @@ use crate::operator::Website;
 use crate::progress::Progress;
 use crate::replica::Replica;
 
-/// Injects faults that only the embedded server supports, such as broken watches, expired watches, and failing writes.
+/// Injects faults that only the embedded server supports, such as broken watches, expired watches and failed writes.
 pub(crate) fn plan_faults(cluster: &Cluster, progress: &Progress) {
-    // Both replicas and the observer watch the websites.
+    // Websites are watched by both replicas and by the observer.
     const WATCHES: u32 = 3;
     let Some(server) = cluster.server() else { return };
     let rule = |times, verb, resource: &str, fault| {
@@ -33,8 +33,8 @@ pub(crate) fn plan_faults(cluster: &Cluster, progress: &Progress) {
     progress.say("faults to inject: watches cut mid-frame, expired watches, failing writes");
 }
 
-/// Kills the leader after a quarter of the sites have converged. Returns the time until the other replica completes its
-/// first reconcile.
+/// Kills the leader when a quarter of the sites have converged. Returns the time until the other replica has completed
+/// its first reconciliation.
 pub(crate) async fn kill_the_leader(
     replicas: &mut [Replica],
     observer: &Observer,

@@ -1,15 +1,15 @@
-//! The progress output: a progress bar on a terminal, and a plain log elsewhere.
+//! The progress output, which is a progress bar on a terminal and plain log lines elsewhere.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Prints progress. Tasks can share a `Progress` by reference, and the output lines of different tasks never mix.
+/// Prints progress. Tasks can share a `Progress` by reference. The output lines of different tasks are never mixed.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
     terminal: bool,
-    /// The current progress bar, or an empty string without a progress bar. This lock also serializes the output.
+    /// The current progress bar. Empty if there is no progress bar. The lock also serializes the output.
     live: Mutex<String>,
 }
 
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Updates the progress bar. If the output is not a terminal, does nothing.
+    /// Updates the progress bar. Does nothing if the output is not a terminal.
     pub(crate) fn count(&self, done: usize, of: usize) {
         if !self.terminal {
             return;
@@ -47,7 +47,7 @@ impl Progress {
     }
 }
 
-/// Prints `text`. Ignores errors, because a reader such as `head` may have closed the pipe.
+/// Prints `text`. Errors are ignored, because a reader such as `head` may have closed the pipe.
 fn print(text: &str) {
     let mut out = stdout().lock();
     let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());

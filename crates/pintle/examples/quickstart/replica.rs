@@ -1,4 +1,4 @@
-//! A controller replica, which the script starts and stops.
+//! A replica of the controller, which the demo starts and stops.
 
 use anyhow::Result;
 use pintle::metrics::{Distribution, InMemoryProvider};
@@ -7,22 +7,22 @@ use tokio::task::JoinHandle;
 
 use crate::operator;
 
-/// A running replica. Dropping this value kills the replica.
+/// A running replica. Dropping a `Replica` kills it.
 pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     metrics: InMemoryProvider,
-    /// How long keys waited for a worker. `None` until the replica is killed.
+    /// How long keys were queued until a worker took them. `None` until the replica is killed.
     waited: Option<Distribution>,
     stop: CancellationToken,
-    /// `None` after the replica's task has ended.
+    /// `None` after the task has ended.
     task: Option<JoinHandle<()>>,
 }
 
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
     pub(crate) retries: u64,
-    /// How long keys waited for a worker, in seconds. `None` before the first key.
+    /// How long keys were queued until a worker took them, in seconds. `None` before the first key.
     pub(crate) waited: Option<Distribution>,
 }
 
@@ -56,7 +56,8 @@ impl Replica {
         self.status.is_leader()
     }
 
-    /// Stops the replica abruptly, like a power failure: aborts running reconciles, and does not release the Lease.
+    /// Stops the replica abruptly, as in a power failure. Running reconciliations are aborted, and the Lease is not
+    /// released.
     pub(crate) async fn kill(&mut self) {
         self.waited = self.work().waited;
         if let Some(task) = self.task.take() {
@@ -65,7 +66,7 @@ impl Replica {
         }
     }
 
-    /// Stops the replica gracefully: finishes its running reconciles, and then releases the Lease.
+    /// Stops the replica gracefully. Running reconciliations are finished, and then the Lease is released.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {

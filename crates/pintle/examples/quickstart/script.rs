@@ -1,4 +1,4 @@
-//! The demo's script, from the first website to the summary.
+//! The script of the demo, from the first website to the summary.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::serve;
 use crate::stage::Stage;
 use crate::summary::Summary;
 
-/// Runs the whole demo. Returns `true` if all websites converged.
+/// Runs the whole demo. Returns `true` if all websites have converged.
 pub(crate) async fn run(flags: Flags) -> Result<bool> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart");
     let websites = manifests::read_dir(flags.sites.as_deref().unwrap_or(&here.join("sites")))?;
@@ -26,7 +26,7 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
     let mut stage = Stage::open(flags.kubeconfig.as_deref()).await?;
     progress.say(&format!("API server: {}", stage.cluster.config().server));
     let outcome = run_on(&mut stage, websites, &flags, &progress).await;
-    // Delete the created objects even after a failure.
+    // Delete the created objects even if the script has failed.
     let cleaned_up = if flags.serve && outcome.is_ok() { Ok(()) } else { stage.created.delete(&stage.cluster).await };
     stage.cluster.shutdown().await;
     match (outcome, cleaned_up) {
@@ -39,7 +39,7 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
 
 async fn run_on(stage: &mut Stage, websites: Vec<Manifest>, flags: &Flags, progress: &Progress) -> Result<bool> {
     stage.make_namespaces(&websites).await?;
-    // After an error, drop the replicas without a graceful stop, so that the error appears without delay.
+    // After an error, drop the replicas instead of stopping them gracefully, to report the error without delay.
     let (summary, replicas) = run_scenes(stage, websites, progress).await?;
     println!("\n{summary}");
     if flags.serve {

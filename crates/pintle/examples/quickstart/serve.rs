@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use pintle::prelude::*;
 
-/// Writes a kubeconfig for the embedded server, prints commands to try, and waits for Ctrl-C or SIGTERM.
+/// Writes a kubeconfig for the embedded server, prints commands to try out, and waits for Ctrl-C or SIGTERM.
 pub(crate) async fn until_interrupted(cluster: &Cluster, given: Option<&Path>) -> Result<()> {
     let path = match cluster.server() {
         None => given.map(Path::to_owned).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! The demo's cluster, and the objects that the demo creates there.
+//! The cluster of the demo, and the objects that the demo creates in this cluster.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Connects to `kubeconfig`'s cluster, or starts an embedded cluster.
+    /// Connects to the cluster in `kubeconfig`, or starts an embedded cluster.
     pub(crate) async fn open(kubeconfig: Option<&Path>) -> Result<Self> {
         let Some(path) = kubeconfig else {
             return Ok(Self { cluster: Cluster::embedded().await?, created: Created::default() });
@@ -68,7 +68,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates the websites with concurrent requests. The server validates strictly and rejects unknown fields.
+    /// Creates the websites with concurrent requests. The server rejects unknown fields, because validation is strict.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;

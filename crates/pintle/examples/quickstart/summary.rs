@@ -9,9 +9,9 @@ pub(crate) struct Summary {
     pub(crate) objects: usize,
     pub(crate) reconciles: u64,
     pub(crate) retries: u64,
-    /// How long keys waited for a worker: the median and the 99th percentile.
+    /// How long keys were queued until a worker took them: the median and the 99th percentile.
     pub(crate) queue_latency: Option<(Duration, Duration)>,
-    /// The time from the leader's death to the next leader's first completed reconcile.
+    /// The time from the death of the leader to the first completed reconciliation of the next leader.
     pub(crate) failover: Option<Duration>,
     pub(crate) total: Duration,
 }
@@ -45,7 +45,7 @@ fn or_none(duration: Option<Duration>) -> String {
     duration.map_or_else(|| "none measured".into(), |duration| format!("{duration:.1?}"))
 }
 
-/// Returns the peak memory of this process, or `None` if the system is not Linux.
+/// Returns the peak memory usage of this process. Returns `None` on systems other than Linux.
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! An operator that maintains a ConfigMap for each `Website`, and reports the URL in the status.
+//! An operator that maintains a ConfigMap for each `Website` and writes the URL to the status.
 
 mod role;
 
@@ -43,7 +43,7 @@ pub struct WebsiteStatus {
     pub conditions: Conditions,
 }
 
-/// Adds this operator's controllers to `manager`.
+/// Adds the controllers of this operator to `manager`.
 pub fn operator(manager: Manager) -> Manager {
     let controller = Controller::new()
         .owns::<ConfigMap>()
@@ -55,8 +55,8 @@ pub fn operator(manager: Manager) -> Manager {
         .controller(controller)
 }
 
-/// Reconciles a website after each change of the website or its ConfigMap. After an error, the controller retries with
-/// exponential backoff.
+/// Reconciles a website after every change of the website or of its ConfigMap. After an error, the controller retries
+/// with exponential backoff.
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
     let url = format!("https://{}", site.spec.domain);
     cx.apply(config_map(site.name(), &url)).await?;
@@ -68,8 +68,8 @@ async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Act
     Ok(Action::await_change())
 }
 
-/// Cleans up resources outside of the cluster. The ConfigMap needs no cleanup, because Kubernetes deletes it with its
-/// owner.
+/// Cleans up resources outside of the cluster. The ConfigMap does not have to be cleaned up, because Kubernetes deletes
+/// it with its owner.
 async fn retire(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Cleanup> {
     cx.event(
         EventType::Normal,

@@ -1,4 +1,4 @@
-//! The operator's RBAC permissions. A test runs the operator with only these permissions.
+//! The operator's RBAC permissions. A test runs the operator with exactly these permissions.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
@@ -9,8 +9,8 @@ pub fn role() -> ClusterRole {
     let mut role = ClusterRole::default();
     role.metadata.name = Some(NAME.to_owned());
     role.rules = Some(vec![
-        // For `install`, which applies the CustomResourceDefinition and waits until the server serves the resource. If
-        // you do not use `install`, delete this rule.
+        // `install` needs these permissions to apply the CustomResourceDefinition and to wait until the server serves
+        // the resource. Delete this rule if you do not use `install`.
         rule(
             "apiextensions.k8s.io",
             &["customresourcedefinitions"],
@@ -22,7 +22,7 @@ pub fn role() -> ClusterRole {
             &["get", "list", "watch", "patch"],
         ),
         rule("example.com", &["websites/status"], &["patch"]),
-        // Needed to set `blockOwnerDeletion` in owner references.
+        // This rule is required for `blockOwnerDeletion` in owner references.
         rule("example.com", &["websites/finalizers"], &["update"]),
         rule(
             "",
@@ -34,7 +34,7 @@ pub fn role() -> ClusterRole {
     role
 }
 
-/// Returns the permissions that the leader election needs in the operator's namespace.
+/// Returns the permissions for leader election in the operator's namespace.
 pub fn lease_role() -> Role {
     let mut role = Role::default();
     role.metadata.name = Some(NAME.to_owned());

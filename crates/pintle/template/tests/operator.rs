@@ -1,4 +1,4 @@
-//! Tests of the operator with an API server in the same process, without a cluster.
+//! Tests of the operator with an API server in the same process. No cluster is needed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use website_operator::{FINALIZER, NAME, Website, WebsiteSpec, operator};
 
-/// An embedded API server that has loaded the manifests in `deploy`, and an operator with only its service account's
-/// permissions.
+/// An embedded API server with the manifests in `deploy`, and an operator that has only the permissions of its service
+/// account.
 struct Running {
     cluster: Cluster,
     stop: CancellationToken,
@@ -114,8 +114,8 @@ async fn website_is_published_although_answers_are_lost() -> pintle::Result<()> 
         .server()
         .expect("an embedded server")
         .faults();
-    // The server executes these writes but returns an error. The ConfigMap watch also breaks, so the operator must
-    // reconnect.
+    // The server executes these writes but returns errors. The watch of the ConfigMaps also breaks, so the operator
+    // must reconnect.
     let lost = Rule {
         times: Some(2),
         ..Rule::new(Fault::LoseAnswer(Answer::new(500)))

@@ -1,4 +1,4 @@
-//! Tests of the informers, recorders and other parts that all users of a cluster share.
+//! Tests of the informers, recorders and other components that are shared by all users of a cluster.
 
 use pintle::events::Event;
 use pintle::informer::Namespaces;
@@ -37,7 +37,7 @@ async fn same_settings_return_the_shared_informer() {
     let other = cluster.clone();
     soon(cluster.shutdown()).await;
     while soon(events.next()).await.is_some() {}
-    // After the shutdown, new informers and recorders do nothing.
+    // Informers and recorders that are created after the shutdown do nothing.
     soon(other.informer::<ConfigMap>().wait_for_sync()).await.unwrap_err();
     other.recorder("late").event(&map("a"), EventType::Normal, "Late", "never written");
 }
@@ -106,7 +106,7 @@ async fn other_requests_do_not_delay_an_election() {
     (config.qps, config.burst) = (Some(1e-6), Some(1));
     let cluster = Cluster::connect(config).unwrap();
     cluster.api::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
-    // With the client of the cluster, the next request of the election would wait for the rate limiter for days.
+    // With the cluster's own client, the rate limiter would delay the election's next request for days.
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
     let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, callbacks);

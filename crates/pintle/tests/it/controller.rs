@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// Records each reconciled key. The value is `true` if the object existed.
+/// Records each reconciled key. The `bool` is `true` if the object existed.
 struct Notes {
     seen: Arc<Mutex<Vec<(String, bool)>>>,
     stop: CancellationToken,
@@ -87,7 +87,7 @@ async fn controller_continues_after_the_server_restarts() {
     let notes = Notes::take(&maps);
     notes.wait_for("before", true, 1).await;
 
-    // The restarted server has no objects.
+    // After the restart, the server has no objects.
     let port = first.url().rsplit(':').next().unwrap().parse().unwrap();
     first.shutdown().await;
     let second = eventually("the port is free again", async || {

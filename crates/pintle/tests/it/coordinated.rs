@@ -23,15 +23,14 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// A controller for coordinated leader election, as in kube-apiserver. Among the candidates that have responded, the
-/// controller assigns the Lease to the candidate with the oldest version.
+/// A controller for coordinated leader election, like the controller in kube-apiserver. The controller assigns the
+/// Lease to the candidate with the oldest version. Only candidates that have responded are considered.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
 }
 
-/// How long the response of a candidate stays valid, how long the controller waits for a response, and how long an
-/// assigned Lease is valid.
+/// The validity of a candidate's response, the time to wait for a response, and the validity of an assigned Lease.
 const ELECTION: Duration = Duration::from_secs(5);
 
 impl Picker {
@@ -39,7 +38,7 @@ impl Picker {
         let picker = Self { leases: cluster.namespaced("default"), candidates: cluster.namespaced("default") };
         tokio::spawn(async move {
             loop {
-                // After a write conflict, the next iteration retries the write.
+                // Write conflicts are retried in the next iteration.
                 let _ = picker.step().await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -90,7 +89,7 @@ impl Picker {
         given.spec.strategy = Some(OLDEST_EMULATION_VERSION.into());
         match held {
             true => given.spec.preferred_holder = Some(electee),
-            // If the controller would choose the same holder again, it does not change an expired lease.
+            // The controller does not change an expired Lease if it would choose the same holder again.
             false if holder == electee => return Ok(()),
             false => {
                 given.spec.holder_identity = Some(electee);
@@ -108,7 +107,7 @@ impl Picker {
     }
 }
 
-/// Returns the name of the first candidate, ordered by emulation version, binary version and creation time.
+/// Returns the name of the first candidate in the order of emulation version, binary version and creation time.
 fn oldest(candidates: &[LeaseCandidate]) -> Option<String> {
     let version = |text: &str| text.split('.').map(|part| part.parse::<u64>().unwrap()).collect::<Vec<_>>();
     let order = |candidate: &&LeaseCandidate| {
@@ -124,8 +123,8 @@ struct Contender {
     run: JoinHandle<()>,
 }
 
-/// Contends as a candidate with version `version`. While this candidate leads, increments `leading` and checks that no
-/// other candidate leads.
+/// Runs a candidate with the version `version`. While the candidate is the leader, increments `leading` and checks that
+/// there is no other leader.
 fn contend(cluster: &Cluster, identity: &str, version: &str, leading: &Arc<AtomicU32>) -> Contender {
     let config =
         LeaderElectionConfig { identity: identity.into(), coordinated: true, ..LeaderElectionConfig::default() };

@@ -1,4 +1,4 @@
-//! Tests of informers for custom resources whose definition is missing at first, or is deleted later.
+//! Tests of informers for custom resources whose definition is initially missing or is deleted later.
 
 use std::time::Duration;
 

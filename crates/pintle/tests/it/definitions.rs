@@ -1,7 +1,7 @@
-//! Tests that an API server accepts each CustomResourceDefinition without a warning, and validates objects with it.
+//! Tests that an API server accepts each CustomResourceDefinition without a warning and validates objects with it.
 //!
-//! The tests use the embedded server by default, and a real server if `PINTLE_CONFORMANCE_KUBECONFIG` contains the path
-//! of a kubeconfig.
+//! By default, the tests use the embedded server. If `PINTLE_CONFORMANCE_KUBECONFIG` contains the path of a kubeconfig,
+//! they use a real server.
 
 use std::sync::{Arc, Mutex};
 
@@ -48,8 +48,8 @@ thing!(CrdEnum, Enums);
 thing!(CrdFlattened, Flattened);
 thing!(CrdExtended, Extended);
 
-/// Creates the definition of `T` and the valid `object`. Checks that the server rejects each change in `invalid`, and
-/// deletes the definition.
+/// Creates the definition of `T` and the valid object `object`. Checks that the server rejects each change in
+/// `invalid`. Finally deletes the definition.
 async fn try_out<T>(client: &RestClient, object: T, invalid: &[(&str, Value)])
 where
     T: CustomResource + Serialize + for<'de> Deserialize<'de> + Send + Sync + 'static,
@@ -151,7 +151,7 @@ async fn server_takes_definitions_without_warning_and_checks_objects() {
     try_out(&client, CrdExtended { metadata, spec }, &[("/spec/with_default", json!("x"))]).await;
 
     let warnings = warnings.0.lock().unwrap();
-    // Warnings about CEL rules do not count.
+    // Warnings about CEL rules are ignored.
     let others = warnings.iter().filter(|text| !text.contains("x-kubernetes-validations"));
     assert_eq!(others.collect::<Vec<_>>(), [""; 0]);
 }

@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// Contends until `stop` is cancelled. While this contender leads, increments `leading` and checks that no other
-/// contender leads.
+/// Contends until `stop` is cancelled. While this candidate is the leader, increments `leading` and checks that there
+/// is no other leader.
 fn contend(name: &str, leases: Api<Lease>, leading: &Arc<AtomicU32>, stop: &CancellationToken) -> JoinHandle<()> {
     let config = LeaderElectionConfig {
         identity: name.into(),
@@ -62,8 +62,8 @@ async fn stopped_leader_hands_over_with_one_leader_at_most() {
     server.shutdown().await;
 }
 
-/// The backoff environment variables apply only to ordinary requests, and not to an election. The test runs in a
-/// separate process, because environment variables apply to the whole process.
+/// The backoff environment variables apply to ordinary requests but not to leader election. The test runs in a separate
+/// process, because environment variables are global.
 #[test]
 fn backoff_environment_variable_does_not_delay_an_election() {
     const NAME: &str = "election::backoff_environment_variable_does_not_delay_an_election";
@@ -192,7 +192,7 @@ async fn shards_give_each_object_to_one_replica() {
         let mut names: Vec<_> = seen.values().flatten().collect();
         names.sort();
         names.dedup();
-        // The server also receives the requests that create the ConfigMaps, so select the ConfigMaps by name.
+        // Select the ConfigMaps by name, because the server also receives the requests that create the ConfigMaps.
         let all = names.iter().filter(|name| name.starts_with("map-")).count();
         let once = seen.values().map(Vec::len).sum::<usize>() == names.len();
         (seen.len() == 8 && shards.len() == 8 && both && all == 30 && once).then_some(())

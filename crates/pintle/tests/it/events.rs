@@ -1,4 +1,4 @@
-//! Tests of how the server stores Events and returns them in both API groups.
+//! Tests how the server stores Events and how it returns them in both API groups.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, create, soon};
 
-/// Records one Event three times, and another Event with the maximum size. Returns the Events on the server in both API
+/// Records one Event three times and another Event with the maximum size. Returns the stored Events from both API
 /// groups.
 async fn record_and_list(cluster: &Cluster) -> (Vec<SeriesEvent>, Vec<Event>) {
     let (new, old): (Api<SeriesEvent>, Api<Event>) = (cluster.api(), cluster.api());

@@ -1,4 +1,4 @@
-//! Tests of operations of `Api` and `RestMapper` that send several requests, against the embedded server. `cargo xtask
+//! Tests of `Api` and `RestMapper` operations that send several requests, against the embedded server. `cargo xtask
 //! conformance --client` runs these tests against a real server.
 
 use std::num::NonZeroUsize;
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// The environment variable with the path of a real server's kubeconfig. The tests run one at a time, and may change
-/// all objects on the real server.
+/// The environment variable for the path of a real server's kubeconfig. The tests run one at a time and may change any
+/// object on the real server.
 const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
 
-/// The server under test. Its `default` namespace is empty at first.
+/// The server under test. The `default` namespace of the server is initially empty.
 struct TestServer {
     embedded: Option<ApiServer>,
     client: RestClient,
@@ -89,7 +89,8 @@ async fn apply_owns_fields_and_removes_those_no_longer_applied() {
     });
     assert_eq!(mine, expected);
     assert_eq!(maps.applied("a", "nobody").await.unwrap(), None);
-    // Applying the same object again changes nothing. Applying an object with fewer fields removes the other fields.
+    // Applying the same object again has no effect. If the applied object has fewer fields, the missing fields are
+    // removed.
     let before = maps.get("a").await.unwrap();
     maps.patch("a", &Patch::Apply(mine), &apply_as("me", false)).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap(), before);
@@ -192,7 +193,7 @@ async fn subresources_can_be_read_written_and_created() {
 
 #[tokio::test]
 async fn cut_watch_resumes_without_loss() {
-    // Only the embedded server can end a watch on request.
+    // A watch can be ended on request only on the embedded server.
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     let revision = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;
@@ -268,7 +269,7 @@ async fn mapper_finds_a_new_definition_by_each_name() {
         assert_eq!(condition, "Established");
     };
     define("a.example.com").await;
-    // A real server serves a new definition after a delay.
+    // A real server starts to serve a new definition after a delay.
     let widgets = eventually("the kind is discovered", async || mapper.named("wd").await.ok()).await;
     assert_eq!(widgets.to_string(), "widgets.a.example.com");
     let api: Api<DynamicObject> = Api::dynamic(client, widgets, Some("default")).unwrap();

@@ -1,4 +1,4 @@
-//! Tests with a client and a server in the same process, without sockets.
+//! Tests in which the client and the server are in the same process and use no sockets.
 
 use pintle::leaderelect::Lease;
 use pintle::prelude::*;
@@ -6,7 +6,7 @@ use pintle::restreq::{Error, TransportLayer};
 
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
-/// Connects to `server` in the same process. The host in the URL does not exist, so a client that opens a socket fails.
+/// Connects to `server` without a socket. The host in the URL does not exist, so a client that opens a socket fails.
 fn without_sockets(server: &pintle::apiserver::ApiServer) -> Cluster {
     let config = ClusterConfig {
         client: Some(ClientConfig::new("http://cluster.invalid")),

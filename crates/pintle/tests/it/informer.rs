@@ -8,8 +8,8 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// Checks that the cache reaches the server's state despite `faults`. The number in each tuple is how often the fault
-/// occurs.
+/// Checks that the cache eventually equals the server's state despite `faults`. Each tuple contains the number of times
+/// that the fault occurs.
 async fn converges_despite(faults: Vec<(u32, RequestVerb, Fault)>) {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
@@ -101,7 +101,7 @@ async fn oversized_object_is_reported_and_others_stay_current() {
             |name: &str| Some(lister.get(&ObjectKey::new("default", name))?.data.get("text").map_or(0, String::len));
         assert_eq!((shown(), size("small"), size("large")), (vec!["large".into(), "shrinking".into()], Some(0), None));
 
-        // An oversized object in a watch event causes the same error as in a list.
+        // A watch event with an oversized object causes the same error as a list with such an object.
         put("shrinking", 1).await;
         create(&maps, "growing").await;
         put("growing", 10).await;

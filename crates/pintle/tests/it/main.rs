@@ -1,7 +1,7 @@
-//! Tests of all crates together against the embedded API server.
+//! Tests of all crates in combination against the embedded API server.
 //!
-//! Each test has its own server, so tests can run in parallel. The tests use sockets, so they wait in real time. Each
-//! wait has a timeout that a passing test never reaches.
+//! Each test starts its own server, so tests can run in parallel. The tests use real time, because they use sockets.
+//! Each wait has a timeout that is never reached in a passing test.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 

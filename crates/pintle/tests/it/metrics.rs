@@ -1,4 +1,4 @@
-//! Tests that all components of a cluster report to one metrics provider.
+//! Tests that all components of a cluster report to the same metrics provider.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ async fn provider_gets_all_series_until_their_components_end() {
     let (status, stop) = ("leader_election_master_status", CancellationToken::new());
     let work = LeaderCallbacks::new(async |_| {
         assert_eq!(looking.value(status, &[("name", "probe")]), Some(1.0));
-        // The elector has sent a GET for the Lease with its own client.
+        // The elector has sent a GET request for the Lease with its own client.
         let missed = looking.value("rest_client_requests_total", &[("code", "404"), ("method", "GET")]);
         assert_eq!(missed, Some(1.0));
     });
@@ -90,7 +90,7 @@ async fn cluster_without_a_provider_sets_none() {
 
 #[tokio::test]
 async fn provider_can_call_back_into_its_cluster() {
-    /// A provider whose first call creates an Event recorder.
+    /// A provider that creates an Event recorder on its first call.
     #[derive(Debug, Default)]
     struct Recording(InMemoryProvider, Mutex<Option<Cluster>>);
     impl Provider for Recording {
@@ -118,7 +118,7 @@ async fn provider_can_call_back_into_its_cluster() {
     };
     let cluster = Cluster::connect(config).unwrap();
     *recording.1.lock().unwrap() = Some(cluster.clone());
-    // Use a separate thread, so that the test fails on a deadlock instead of hanging.
+    // A separate thread ensures that a deadlock fails the test instead of hanging it.
     let ((sender, receiver), handle) = (oneshot::channel(), Handle::current());
     let recording_cluster = cluster.clone();
     thread::spawn(move || {
@@ -146,8 +146,7 @@ async fn every_lock_kind_records_events_and_metrics() {
         let (stop, work) = (CancellationToken::new(), LeaderCallbacks::new(async |_: Leadership| ()));
         assert_eq!(soon(elector.run(&stop, work)).await.unwrap().reason, EndReason::Completed, "{name}");
         assert_eq!(memory.value("leader_election_terms_total", &[("name", name)]), Some(1.0), "{name}");
-        // The elector has recorded two Events: one Event when it became the leader, and one Event when it stopped
-        // leading.
+        // The elector has recorded two Events: one when it became the leader, and one when it stopped leading.
         recorded += 2.0;
         assert_eq!(memory.value("event_broadcaster_recorded_total", &[]), Some(recorded), "{name}");
     }

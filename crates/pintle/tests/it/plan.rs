@@ -1,4 +1,4 @@
-//! Tests of `Cluster::plan` with a cluster behind a socket.
+//! Tests of `Cluster::plan` with a cluster that is reached through a socket.
 
 use pintle::apiserver::PlanAction;
 use pintle::prelude::*;

@@ -1,7 +1,8 @@
-//! Randomized tests with writers and different informers. The server injects faults into lists and watches.
+//! Randomized tests with concurrent writers and several kinds of informers. The server injects faults into lists and
+//! watches.
 //!
-//! `PINTLE_SEEDS=500` runs 500 seeds, and `PINTLE_SEED=17` runs only seed 17. The seed determines the writes and the
-//! faults, but not their exact timing. A rare failure may therefore need several runs to reproduce.
+//! `PINTLE_SEEDS=500` runs 500 seeds. `PINTLE_SEED=17` runs only seed 17. The seed determines the writes and the faults
+//! but not their exact timing. Therefore, several runs may be needed to reproduce a rare failure.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,7 +20,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// The default number of seeds. With this number, each kind of fault occurs.
+/// The default number of seeds. This number is large enough for each kind of fault to occur.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -27,7 +28,7 @@ const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
 type Held = BTreeMap<ObjectKey, String>;
 
-/// An informer, its subscriber, and the objects that the informer should contain.
+/// An informer with its subscriptions, and the objects that it should contain.
 struct Watched {
     what: &'static str,
     informer: SharedInformer<ConfigMap>,
@@ -65,7 +66,7 @@ impl Watched {
         }
     }
 
-    /// Returns `true` if the cache and all subscribers have the state of the server.
+    /// Returns `true` if the cache and all subscribers have reached the server's state.
     fn is_done(&mut self, server: &[ConfigMap]) -> bool {
         self.look(usize::MAX);
         let wanted: Held = server.iter().filter(|map| (self.is_wanted)(map)).map(entry).collect();
@@ -82,7 +83,7 @@ fn number(resource_version: &str) -> u64 {
     if resource_version.is_empty() { 0 } else { resource_version.parse().unwrap() }
 }
 
-/// Applies `event` to `known`. Checks that `event` is consistent with the known state of the object.
+/// Applies `event` to `known`. Checks that `event` is consistent with the previous state of the object.
 fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     let (key, state) = entry(event.object());
     match event {
@@ -151,7 +152,7 @@ fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     }
 }
 
-/// Returns a random fault. Faults that break a watch are more likely than other faults.
+/// Returns a random fault. Faults that break a watch are more likely than others.
 fn any_fault(chance: &mut fastrand::Rng) -> Rule {
     let kind = chance.u64(..FAULTS + 3);
     fault(if kind < FAULTS { kind } else { kind - FAULTS }, chance)
@@ -165,7 +166,7 @@ fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
     map
 }
 
-/// Creates, updates or deletes a random ConfigMap. With only a few names, many writes change an existing object.
+/// Creates, updates or deletes a random ConfigMap. There are only a few names, so many writes change existing objects.
 async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) {
     let (namespace, name) = (NAMESPACES[chance.usize(..3)], ["x", "y", "z", "w"][chance.usize(..4)]);
     let key = ObjectKey::new(namespace, name);
@@ -197,8 +198,8 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // Longer than the bookmark interval. On a slow machine, a working watch may still be silent for longer, and is then
-    // restarted.
+    // Longer than the bookmark interval. On a slow machine, a working watch may be silent for longer than the timeout,
+    // and is then restarted.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),
@@ -227,7 +228,7 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
     ]
 }
 
-/// Prints the seed if it is dropped during a panic.
+/// Prints the seed if the `Seed` is dropped during a panic.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -241,8 +242,8 @@ impl Drop for Seed {
 
 async fn run(seed: u64) {
     let chance = &mut fastrand::Rng::with_seed(seed);
-    // With a short history and small watch buffers, watches expire even without faults, and the server disconnects slow
-    // watchers.
+    // The history is short and the watch buffers are small. Watches therefore expire even without faults, and the
+    // server disconnects slow watchers.
     let config = ApiServerConfig {
         seed: Some(seed),
         history: chance.usize(4..40),
@@ -260,7 +261,7 @@ async fn run(seed: u64) {
     for round in 0..chance.usize(..10) {
         write(&maps, chance, round).await;
     }
-    // Consecutive seeds use different kinds of faults, so that each kind occurs.
+    // Consecutive seeds start with different kinds of faults, so that each kind occurs.
     server.faults().add(Rule { after: 0, ..fault(seed % FAULTS, chance) });
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);

@@ -37,7 +37,7 @@ pub(crate) async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
     api.create(&ConfigMap::new(name), &WriteOptions::default()).await.expect("it is not there yet")
 }
 
-/// Awaits `future` with a timeout that a passing test never reaches.
+/// Awaits `future` with a timeout that is never reached in a passing test.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }

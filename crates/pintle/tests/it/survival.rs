@@ -1,4 +1,4 @@
-//! Tests of an operator under faults: a kill, throttling, a network cut, a conflict with another writer, and a panic.
+//! Tests of an operator under faults: a kill, throttling, a network partition, conflicting writes and a panic.
 //! docs/OPERATORS.md refers to these tests.
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn operator(cluster: &Cluster) -> Manager {
     Manager::new("page-controller", cluster.clone()).install::<Page>().controller(controller)
 }
 
-/// An operator that elects a leader, with short lease durations.
+/// An operator with leader election and short lease durations.
 fn candidate(cluster: &Cluster) -> Manager {
     operator(cluster).leader_election_with(LeaderElectionConfig {
         lease_duration: Duration::from_secs(2),
@@ -101,7 +101,7 @@ async fn standby_takes_over_from_a_killed_leader() {
     create(&cluster, "first").await;
     until_published(&cluster, "first").await;
     let standby = Running::start(candidate(&cluster));
-    // Abort the operator's tasks without releasing its Lease, as when a process is killed.
+    // Abort the operator's tasks without releasing its Lease, as if the process were killed.
     leader.task.abort();
     assert!(leader.task.await.unwrap_err().is_cancelled());
     create(&cluster, "second").await;
@@ -114,7 +114,7 @@ async fn standby_takes_over_from_a_killed_leader() {
 async fn restarted_operator_finishes_the_work_of_a_killed_one() {
     let cluster = Cluster::embedded().await.unwrap();
     let faults = cluster.server().unwrap().faults();
-    // Applies of the ConfigMap succeed, but applies of the status always fail.
+    // Applies of the ConfigMap succeed, but applies of the status fail.
     let blocked = faults.add(Rule {
         subresource: Some("status".into()),
         times: None,
