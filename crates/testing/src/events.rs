@@ -64,7 +64,7 @@ impl Stream for Page {
 /// A stream of watch events. Dropping the stream closes the watch.
 pub struct Events {
     shared: Arc<Shared>,
-    /// The faults of the client that opened the watch.
+    /// The fault script of the client that opened the watch.
     faults: FaultScript,
     id: u64,
 }
@@ -78,7 +78,7 @@ impl Events {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose an event.
+    /// No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<RawObject>, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
@@ -93,7 +93,7 @@ impl Stream for Events {
         }
         let waker = context.waker().clone();
         let (item, unused) = self.shared.with(|store, _| store.poll_watch(self.id, waker));
-        // Drop the waker outside the lock, because dropping a waker runs executor code.
+        // Drop the waker after releasing the lock, because its `Drop` may run code of the executor.
         drop(unused);
         item
     }

@@ -14,37 +14,39 @@ use crate::request::{RecordedRequest, Verb};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. Like every queued outcome, a queued `Pass` applies to a single request.
+    /// The request succeeds. A queued `Pass` applies to one request, like all queued outcomes.
     Pass,
     /// The request is not executed, and the client receives this error.
     Fails(ApiError),
     /// The request is not executed, and the client receives no response.
     Lost,
-    /// The request is executed, but the client receives this error. To simulate a broken connection, use [`ApiError::transport`].
+    /// The request is executed, but the client receives this error. To simulate a broken connection, use
+    /// [`ApiError::transport`].
     AnswerFails(ApiError),
     /// The request is executed, but the client receives no response.
     AnswerLost,
-    /// The request is executed immediately, but the client receives the response after this time on tokio's clock.
+    /// The request is executed immediately, but the response is delayed by this time on tokio's clock.
     AnswerSlow(Duration),
-    /// The page or the watch breaks after it has returned `after` items. Requests other than lists and watches succeed.
+    /// The page or the watch breaks after `after` items. Requests that are not lists or watches succeed.
     Breaks {
-        /// The number of items that the stream returns before it breaks.
+        /// The number of items that are returned before the stream breaks.
         after: usize,
         /// How the page or the watch breaks.
         how: Break,
     },
-    /// A streaming list does not return the bookmark that ends the initial events. Other requests succeed.
+    /// A streaming list omits the bookmark that marks the end of the initial events. Other requests succeed.
     NoBookmark,
 }
 
-/// The way in which a page or a watch breaks.
+/// How a page or a watch breaks.
 #[derive(Clone, Debug)]
 pub enum Break {
     /// The stream ends, as if the server had closed it.
     End,
-    /// The stream stays open but returns no further items, as if the server had disappeared.
+    /// The stream stays open without returning further items, as if the server were unreachable.
     Silent,
-    /// The stream fails and ends. The stream returns a [`Status`] error as an ERROR event, and any other error as a stream error.
+    /// The stream fails and ends. The stream returns an error. A [`Status`] error becomes an ERROR event, and any other
+    /// error becomes a stream error.
     Fails(ApiError),
 }
 
@@ -56,22 +58,22 @@ impl Outcome {
 }
 
 impl Break {
-    /// Creates the break with error 410, which means that the watch's revision is too old.
+    /// Returns a break with the error 410, which means that the revision of the watch is too old.
     pub fn expired() -> Self {
         Self::Fails(Status::failure(410, Reason::Expired, "too old resource version").into())
     }
 
-    /// Creates the break with the error of a broken connection.
+    /// Returns a break with the error of a broken connection.
     pub fn cut() -> Self {
         Self::Fails(ApiError::transport("the connection was cut"))
     }
 }
 
-/// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. Clones are handles to the same
+/// The faults of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. Clones share the same
 /// script.
 ///
-/// The collection's script applies to all clients' requests. If several faults apply to a request, the first of the following faults
-/// determines the outcome:
+/// The script of a collection applies to the requests of all clients. If several faults apply to a request, the outcome
+/// is determined by the first fault in this list:
 ///
 /// 1. the client's cut connection (see [`cut_off`](Self::cut_off))
 /// 2. the client's first queued fault for the verb
@@ -103,7 +105,7 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    /// The outcomes that are queued for the next requests. An outcome without a verb applies to any request.
+    /// Queued outcomes for the next requests. An outcome without a verb applies to requests with any verb.
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
@@ -114,7 +116,7 @@ struct Script {
 type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
 impl FaultScript {
-    /// Queues outcomes for the next requests with any verb. Each request takes one outcome from the queue.
+    /// Queues outcomes for the next requests, regardless of their verbs. Each request takes one outcome from the queue.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.lock().next.extend(faults);
@@ -126,26 +128,27 @@ impl FaultScript {
         self.lock().next.extend(faults);
     }
 
-    /// Sets the rule, replacing any previous rule. The rule determines the outcome of each request for which no fault is queued.
+    /// Sets the rule and replaces an earlier rule. The rule determines the outcomes of requests for which no fault is
+    /// queued.
     ///
-    /// The request is logged before the rule is called. The task that sends the request calls the rule outside all locks, so the rule may
-    /// use the collection. If the rule panics, this task panics. A rule that owns its collection keeps the collection alive until `heal` is
-    /// called.
+    /// The request is logged before the rule is called. The rule is called by the task that sends the request and
+    /// without holding a lock, so the rule may use the collection. If the rule panics, the task that sends the request
+    /// panics. A rule that owns its collection keeps the collection alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
-        // Drop the old rule outside the lock, because a rule is user code.
+        // Release the lock before dropping the old rule, because the rule is user code.
         drop(old);
     }
 
-    /// Cuts the connection of the client. On a collection's script, cuts the connections of all the collection's clients. After this call,
-    /// no request is executed or answered, and all open watches are silent.
+    /// Cuts the connection of the client. In the script of a collection, this method cuts the connections of all
+    /// clients. While a connection is cut, requests are not executed or answered, and all open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
-    /// Removes all faults: restores the connection, and removes the rule and the queued outcomes. Open watches then deliver the events that
-    /// they have missed while the connection was cut. Broken watches stay broken.
+    /// Removes all faults: restores the connection, and removes the rule and the queued outcomes. Open watches then
+    /// deliver the events that occurred while the connection was cut. Broken watches stay broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
@@ -167,8 +170,8 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns `true` if watches must be silent because the connection is cut. In this case, `stall` stores `waker`, and `heal` calls the
-    /// waker.
+    /// Returns `true` if watches are silent because the connection is cut. If watches are silent, `stall` stores
+    /// `waker`, and `heal` wakes it.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

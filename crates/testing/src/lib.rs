@@ -1,4 +1,4 @@
-//! Tests controllers without a network, with in-memory resources, fault injection and a manually stepped clock.
+//! Tests controllers without a network. Provides in-memory resources, fault injection and a manually stepped clock.
 //!
 //! ```
 //! use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, WatchEvent, WatchOptions};
@@ -43,40 +43,42 @@
 //!
 //! # Concepts
 //!
-//! - A [`Collection`] stores the objects of one resource, like an API server. Code under test uses a collection as a
-//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects directly with the
-//!   collection's methods. [`CollectionConfig`] configures a collection.
-//! - A [`Client`] is one caller of a collection, with its own faults and its own name in the request log.
-//! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] is a way in which a page or a watch breaks.
-//! - A [`RecordedRequest`] is an entry in the request log, with a [`Call`] and its client's name. A [`Verb`] is the kind of a call, for
-//!   which faults can be queued.
-//! - A [`Page`] and [`Events`] are the streams that lists and watches return.
+//! - A [`Collection`] stores the objects of one resource, like an API server. Code under test can use a collection as a
+//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes objects
+//!   directly with methods of the collection. [`CollectionConfig`] configures a collection.
+//! - A [`Client`] sends requests to a collection, with its own faults and its own name in the request log.
+//! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] describes how a page or a
+//!   watch breaks.
+//! - A [`RecordedRequest`] is an entry in the request log. It contains a [`Call`] and the name of the client. A
+//!   [`Verb`] is the kind of a call. Faults can be queued for a verb.
+//! - [`Page`] and [`Events`] are the streams that are returned by lists and watches.
 //! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
-//! - [`replay_corpus`] calls a parser with stored inputs and random mutations of these inputs.
-//! - A [`SteppedClock`] replaces a process's monotonic clock and wall clock.
+//! - [`replay_corpus`] tests a parser with stored inputs and random mutations of these inputs.
+//! - A [`SteppedClock`] replaces the monotonic clock and the wall clock of a process.
 //!
 //! # Like a kube-apiserver
 //!
-//! - Each write gets the next revision, unless the write changes nothing. The errors are the same as on a real server, for example for a
-//!   stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
-//! - An object with finalizers stays until the last finalizer is removed. An update of the main resource does not change the status, and a
-//!   status update changes only the status. If the object has a `spec`, the generation increases with each change outside metadata and
-//!   status.
-//! - A watch from a revision delivers all later events in order. With a selector, objects that begin to match appear as added, and objects
-//!   that no longer match appear as deleted. Streaming lists, bookmarks, pages and expired revisions work as on a real server.
+//! - Each write that changes something gets the next revision. Errors are the same as on a real server, for example for
+//!   a stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
+//! - An object with finalizers is not removed until its last finalizer is removed. An update of the main resource
+//!   ignores the status. A status update changes only the status. If an object has a `spec`, its generation increases
+//!   with each change outside of the metadata and the status.
+//! - A watch delivers all events after its start revision, in order. If the watch has a selector, objects that begin to
+//!   match are reported as added, and objects that no longer match are reported as deleted. Streaming lists, bookmarks,
+//!   pages and expired revisions also work as on a real server.
 //!
 //! # Unlike a kube-apiserver
 //!
-//! - A collection has no schema, defaulting or admission, and contains only one resource. Namespaces need not exist, and there is no
-//!   garbage collection. Deletions are immediate unless the object has finalizers.
-//! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge patch, without
-//!   field ownership. Therefore, apply patches do not conflict, fields that a field manager no longer sets are kept, and a list in the
-//!   patch replaces the whole list.
-//! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
-//!   [`selectable_fields`](CollectionConfig::selectable_fields).
-//! - A watch has no timeout, and ends only when a fault breaks it.
+//! - A collection contains only one resource. It has no schema, no defaulting and no admission. Namespaces do not have
+//!   to exist, and objects are not garbage-collected. An object without finalizers is deleted immediately.
+//! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge
+//!   patch and does not record field ownership. Therefore, apply patches never conflict, fields that a field manager no
+//!   longer sets are not removed, and lists are replaced as a whole.
+//! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and
+//!   the [`selectable_fields`](CollectionConfig::selectable_fields) of the configuration.
+//! - A watch has no timeout and ends only when a fault breaks it.
 //!
-//! If these differences matter, use `pintle-apiserver`, a complete server in the test's process.
+//! If the differences matter, use `pintle-apiserver`, which is a complete server in the test process.
 
 mod client;
 mod clock;
@@ -98,7 +100,7 @@ pub use faults::{Break, FaultScript, Outcome};
 pub use metrics::PanickingProvider;
 pub use request::{Call, RecordedRequest, Verb};
 
-// Runs the README's examples as doc tests.
+// Runs the examples in the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

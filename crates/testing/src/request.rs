@@ -10,17 +10,17 @@ use serde_json::Value;
 /// A request to a collection. Failed requests are recorded too.
 ///
 /// The `Display` implementation writes the request on one line, such as `LIST rv=0 limit=500`, `WATCH rv=7 initial` or
-/// `UPDATE team-a/blog`. If the client has a name, the line starts with the name: `replica-1 UPDATE team-a/blog`.
+/// `UPDATE team-a/blog`. If the client has a name, the line begins with the name: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client) that sent the request. Empty if the test sent the request through the
-    /// [`Collection`](crate::Collection) itself.
+    /// The name of the [`Client`](crate::Client) that sent the request. The name is empty if the request was sent
+    /// through the [`Collection`](crate::Collection).
     pub client: String,
-    /// The call that the client made.
+    /// The call with its arguments.
     pub call: Call,
 }
 
-/// The call of a [`RecordedRequest`], with its arguments.
+/// The call in a [`RecordedRequest`], with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods of `ObjectApi` and `ListWatch`")]
 pub enum Call {
@@ -63,7 +63,7 @@ impl RecordedRequest {
         }
     }
 
-    /// Returns the key of the object that the call accesses, or `None` for a list or a watch.
+    /// Returns the key of the accessed object, or `None` for a list or a watch.
     pub fn key(&self) -> Option<&ObjectKey> {
         match &self.call {
             Call::List { .. } | Call::Watch { .. } => None,

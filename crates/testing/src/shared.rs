@@ -1,4 +1,4 @@
-//! The state that a collection shares with its clients and streams.
+//! The state that is shared by a collection, its clients and its streams.
 
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
@@ -20,8 +20,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Calls `act`, which reads or changes the store, and then wakes the watches with new items. `act` runs under the lock, so it must not
-    /// call user code.
+    /// Calls `act`, which may read or change the store. Then wakes the watches that have new items. `act` is called
+    /// under a lock, so it must not run user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {

@@ -1,7 +1,7 @@
-//! The store of one resource: its objects, the change log, and the watches. Each watch has a position in the log.
+//! The store for one resource, with its objects, change log and watches. Each watch has a position in the change log.
 //!
-//! The store computes watches, pages and lists of past revisions from the log. This module takes no locks, reads no clock and calls no user
-//! code.
+//! Watches, pages and lists of past revisions are computed from the log. The functions in this module take no locks, do
+//! not read a clock and do not call user code.
 
 mod errors;
 mod read;
@@ -25,11 +25,12 @@ pub(crate) use write::Edit;
 pub(crate) struct Store {
     pub(crate) resource: ApiResource,
     pub(crate) revision: u64,
-    /// Whether lists at revision "0" ignore the limit, like lists from a server with a watch cache.
+    /// Whether a list at revision "0" ignores the limit, like a list from a server with a watch cache.
     watch_cache: bool,
-    /// The selectable fields in addition to the kind's built-in fields.
+    /// The selectable fields other than the built-in fields of the kind.
     selectable_fields: Vec<String>,
-    /// The compacted revision. Reads of earlier revisions fail, but the log keeps earlier entries for open watches and tests.
+    /// The compacted revision. Reads of earlier revisions fail. The log still contains earlier entries for open watches
+    /// and for tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,
@@ -86,7 +87,7 @@ impl Store {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Returns the wakers of watches with items to read. The caller must call the wakers after releasing the lock.
+    /// Returns the wakers of watches that have unread items. The caller must wake the watches after releasing the lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
         self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()
@@ -126,8 +127,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns the object's JSON with the resourceVersion `revision`. A deletion needs this JSON, because a deleted object's last state has
-    /// the deletion's revision.
+    /// Returns the JSON of the object with the resourceVersion `revision`. Deletions need this JSON, because the last
+    /// state of a deleted object has the revision of the deletion.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -136,11 +137,11 @@ impl Stored {
 }
 
 fn encoded(json: &Value) -> Bytes {
-    // This conversion cannot fail, because all map keys in a `Value` are strings.
+    // Serializing a `Value` cannot fail, because all its map keys are strings.
     serde_json::to_vec(json).unwrap_or_default().into()
 }
 
-/// Returns a metadata field. Returns an empty string if the field is missing or not a string.
+/// Returns a metadata field. Returns an empty string if the field does not exist or is not a string.
 fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }

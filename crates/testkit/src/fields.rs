@@ -1,17 +1,17 @@
-//! Compares objects without the fields that differ from run to run.
+//! Compares objects without the fields that are different in each run.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-/// The metadata fields that the server sets. Their values differ from run to run.
+/// The metadata fields that are set by the server. The values of these fields are different in each run.
 const SERVER_METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
 const SHOWN: usize = 120;
 
-/// Replaces a Secret's values with digests, so that no report shows the values.
+/// Replaces the values of a Secret with digests, so that reports do not contain the values.
 pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     if resource != "secrets" {
         return;
@@ -26,8 +26,8 @@ pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     }
 }
 
-/// Removes the fields that differ from run to run: uids, versions, generations and managed fields. Masks times. In the
-/// status, each `observedGeneration` only says whether it is the object's generation.
+/// Removes the fields that are different in each run: uids, versions, generations and managed fields. Masks times. Each
+/// `observedGeneration` in the status is replaced with whether it is current.
 pub(crate) fn normalize(object: &mut Value) {
     let generation = object["metadata"]["generation"].as_i64();
     if let Some(status) = object.get_mut("status") {
@@ -66,7 +66,7 @@ fn relate_generations(value: &mut Value, generation: Option<i64>) {
     }
 }
 
-/// Returns `true` if `text` is a time in RFC 3339, such as `2026-11-28T09:00:00Z`.
+/// Returns `true` if `text` is an RFC 3339 timestamp, such as `2026-11-28T09:00:00Z`.
 fn is_time(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     text.len() > SHAPE.len()
@@ -90,8 +90,8 @@ pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>)
     }
 }
 
-/// Returns the differences between two states of an object, one difference per line. `None` means that the object does
-/// not exist.
+/// Returns the differences between two states of an object. Each line describes one difference. `None` means that the
+/// object does not exist.
 pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
     match (before, after) {
         (None, None) => Vec::new(),
@@ -105,8 +105,8 @@ pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<
     }
 }
 
-/// Returns the fields that a write changed. If the write changed only metadata that the server sets, returns
-/// `.metadata.managedFields`.
+/// Returns the fields that were changed by a write. Returns `.metadata.managedFields` if only metadata from the server
+/// has changed.
 pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value>) -> Vec<String> {
     let shown = |object: &Option<Value>| {
         object.clone().map(|mut object| {

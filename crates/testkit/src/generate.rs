@@ -1,4 +1,4 @@
-//! Generates custom resources from a seed, according to the schema of their definition.
+//! Generates custom resources from a seed and the schema of their definition.
 
 mod numbers;
 mod text;
@@ -14,22 +14,24 @@ use serde_json::{Map, Value, json};
 use self::numbers::number;
 use self::text::{label, text};
 
-/// The nesting depth down to which values are random. Deeper fields get the smallest valid value.
+/// The maximum nesting depth of random values. At deeper levels, the smallest valid value is used.
 const DEPTH: usize = 12;
-/// The maximum number of attempts to generate a value that can be decoded.
+/// The maximum number of attempts to generate a decodable value.
 const ATTEMPTS: u64 = 200;
-/// The maximum number of items in a generated list or map, unless the schema requires more.
+/// The maximum number of items in a generated list or map, unless the schema requires more items.
 const ITEMS: usize = 3;
 
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Returns a valid custom resource. Calls with the same seed return the same resource.
+/// Returns a valid custom resource. The same seed always results in the same resource.
 ///
-/// The object satisfies the schema in [`CustomResource::crd`]: types, required and nullable fields, enums, bounds, lengths, patterns,
-/// formats, defaults, maps, sets, and int-or-string fields. Optional fields are often absent, and values are often equal to one of the
-/// schema's bounds. The object has no status. A namespaced object is in the namespace `default`. The object's name ends with the seed.
+/// The object is valid for the schema in [`CustomResource::crd`]: types, required and nullable fields, enums, bounds,
+/// lengths, patterns, formats, defaults, maps, sets, and int-or-string fields. Optional fields are often omitted, and
+/// values are often equal to a bound in the schema. The object has no status. Namespaced objects are in the namespace
+/// `default`. The name of the object ends with the seed.
 ///
-/// CEL rules are not evaluated. If a type has CEL rules, filter the generated objects: `(0..).map(generate).filter(…)`.
+/// CEL rules are not evaluated. If the type has CEL rules, filter the generated objects:
+/// `(0..).map(generate).filter(…)`.
 ///
 /// # Examples
 ///
@@ -63,14 +65,15 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 ///
 /// # Panics
 ///
-/// Panics if no valid value is found, for example because a pattern contradicts a length. The panic message names the field.
+/// Panics if no valid value is found, for example because a pattern and a length exclude each other. The panic message
+/// names the field.
 pub fn generate<K: CustomResource + DeserializeOwned>(seed: u64) -> K {
     let definition = K::crd();
     let schema = &definition.spec["versions"][0]["schema"]["openAPIV3Schema"];
     let mut last = String::new();
     for attempt in 0..ATTEMPTS {
         let mut random = Rng::with_seed(seed.wrapping_mul(ATTEMPTS).wrapping_add(attempt));
-        // Discard the first random value, because consecutive seeds have similar first values.
+        // Discard the first random value, because it is similar for consecutive seeds.
         random.u64(..);
         match object::<K>(schema, seed, &mut random).map(serde_json::from_value::<K>) {
             Ok(Ok(object)) => return object,
@@ -130,8 +133,8 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
     }
 }
 
-/// Returns an integer that satisfies the schema's bounds, or a string that satisfies its pattern, format and lengths. If the schema has
-/// none of these rules, returns a port or a percentage.
+/// Returns an integer within the bounds of the schema, or a string with the pattern, format and length of the schema.
+/// If the schema has none of these rules, returns a port or a percentage.
 fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, Unsatisfied> {
     let has_any = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
     if random.bool() {
@@ -188,7 +191,7 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`. Excludes the fields that only the other variants require.
+/// Chooses one variant of each `oneOf` and `anyOf`. Fields that only other variants require are excluded.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
@@ -204,8 +207,8 @@ fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&
     }
 }
 
-/// Sets each field that the chosen variant of a `oneOf` or `anyOf` restricts to a few values, such as an enum's tag, to the first of these
-/// values. A variant can be chosen if `fields` contains all fields that the variant requires.
+/// Chooses a variant of each `oneOf` and `anyOf`, and sets each field with an `enum` in this variant, such as the tag
+/// of an enum, to the first value of the `enum`. Only variants whose required fields exist in `fields` are chosen.
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };

@@ -1,4 +1,4 @@
-//! The record of one run: the operator's requests, its Lease writes and its failed processes.
+//! Records a run: the operator's requests, its Lease writes, and the processes that have failed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use crate::reporter::{FailedCall, Reporter};
 use crate::request::SentRequest;
 use crate::violation::Violation;
 
-/// The maximum number of requests in a run. A correct operator never sends this many requests. An operator that loops without a delay sends
-/// more, because the paused clock never advances during the loop.
+/// The maximum number of requests in a run. A correct operator sends far fewer requests. An operator that loops without
+/// a delay exceeds the limit, because the paused clock does not advance during the loop.
 const MAX_REQUESTS: usize = 50_000;
-/// The maximum number of requests that begin within one second on the paused clock. A loop without a delay usually exceeds this limit
-/// before it reaches `MAX_REQUESTS`.
+/// The maximum number of requests within one second of the paused clock. An operator that loops without a delay usually
+/// exceeds this limit before `MAX_REQUESTS`.
 const MAX_RATE: usize = 2_000;
 
-/// The number of requests that the report of a stalled run shows.
+/// The number of requests in the report of a stalled run.
 const STALLED_REQUESTS: usize = 15;
 
 pub(crate) const PANICKED: &str = "it panicked";
@@ -35,21 +35,23 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The start of the current second, and the number of requests that began before this second.
+    /// The start of the current second, and the number of requests before this second.
     second: (Instant, usize),
-    /// The names of ended processes with the cause of their end. The cause is a panic, or an error that no disturbance has provoked.
+    /// The names of processes that have ended, and the cause for each. The cause is a panic, or an error that was not
+    /// provoked by a disturbance.
     ended: Vec<(String, String)>,
-    /// The processes whose tasks are alive. A process has no reporter until its manager exists.
+    /// The processes whose tasks are running. The reporter is `None` until the manager of the process is created.
     running: BTreeMap<String, Option<Reporter>>,
 }
 
-/// A running process. Dropping this value records that the process is no longer running.
+/// A running process. Dropping a `Running` records that the process has ended.
 pub(crate) struct Running(Arc<Journal>, String);
 
 impl Drop for Running {
     fn drop(&mut self) {
         let removed = self.0.lock().running.remove(&self.1);
-        // Drop the process's controllers outside the lock, because dropping them runs the operator's code.
+        // Release the lock before dropping the controllers of the process, because dropping them runs code of the
+        // operator.
         drop(removed);
     }
 }
@@ -59,7 +61,7 @@ pub(crate) struct LeaseWrite {
     pub(crate) revision: u64,
     pub(crate) process: String,
     pub(crate) lease: String,
-    /// The Lease's holder after the write. Empty if the write has released the Lease.
+    /// The holder of the Lease after the write. The holder is empty if the write released the Lease.
     pub(crate) holder: String,
 }
 
@@ -82,7 +84,7 @@ impl Journal {
         Running(self.clone(), process.into())
     }
 
-    /// Sets the reporter of a running process. The journal then reads the process's errors from the reporter.
+    /// Sets the reporter of a running process, from which its errors are read.
     pub(crate) fn report(&self, process: &str, reporter: Reporter) {
         if let Some(running) = self.lock().running.get_mut(process) {
             *running = Some(reporter);
@@ -96,8 +98,8 @@ impl Journal {
         self.reporters().into_iter().flat_map(errors).collect()
     }
 
-    /// Returns the failed calls after which no process has called the reconciler for the same key. A standby keeps the failed
-    /// calls of its last term.
+    /// Returns the failed reconciliations whose key has not been reconciled again by any process. A standby still
+    /// reports the failed reconciliations of its last term.
     pub(crate) fn failed_calls(&self) -> Vec<(String, FailedCall)> {
         let reporters = self.reporters();
         let calls = |(process, reporter): &(String, Reporter)| {
@@ -118,7 +120,7 @@ impl Journal {
         inner.running.iter().filter_map(|(name, reporter)| Some((name.clone(), reporter.clone()?))).collect()
     }
 
-    /// Returns the violation for a run in which the paused clock did not advance for `limit` of real time.
+    /// Returns the violation for a run whose paused clock did not advance for `limit` of real time.
     pub(crate) fn stalled(&self, limit: Duration) -> Violation {
         let running: Vec<String> = self.lock().running.keys().cloned().collect();
         let processes = if running.is_empty() { "no process".into() } else { running.join(" and ") };
@@ -130,7 +132,7 @@ impl Journal {
         Violation::NotSteady { what, requests: self.tail(STALLED_REQUESTS), errors: self.errors() }
     }
 
-    /// Adds a request and returns its index. Returns `None` if there are too many requests.
+    /// Adds a request. Returns the index of the request. Returns `None` if the maximum number of requests is exceeded.
     pub(crate) fn begin(&self, request: SentRequest) -> Option<usize> {
         let mut inner = self.lock();
         let sent = inner.requests.len();
@@ -160,7 +162,7 @@ impl Journal {
         }
     }
 
-    /// Records the Lease that the server has stored for a write of a process.
+    /// Records the stored Lease after a process has written it.
     pub(crate) fn lease_written(&self, process: &str, lease: &Value) {
         let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let Ok(revision) = text("/metadata/resourceVersion").parse() else { return };
@@ -168,7 +170,8 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records an action of the user. The operator does not count as idle then, because it must react to the action.
+    /// Records an action of the user. The operator is not considered idle immediately after the action, because it must
+    /// react.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }
@@ -216,7 +219,8 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The lock ignores poisoning. Code under the lock cannot panic halfway through a change, so the state is consistent.
+        // The lock ignores poisoning. No code panics between two related writes under the lock, so the state is
+        // consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

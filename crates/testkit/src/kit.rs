@@ -1,4 +1,4 @@
-//! A test kit for an operator, with the operator, the user's steps, and the checks.
+//! A test kit for an operator, which contains the operator, the user's steps and the checks.
 
 mod chaos;
 mod crashes;
@@ -28,13 +28,14 @@ use crate::lab::{Lab, create, delete};
 use crate::violation::Violation;
 use crate::world::{Operator, Settings, World};
 
-/// Tests an operator with faults and crashes. A kit contains the function that creates the operator's manager, and the user's steps. The
-/// kit's methods are checks.
+/// Tests an operator with faults and crashes. A kit contains a function that creates the operator's manager, and the
+/// steps of a user. The kit's methods are checks.
 ///
-/// A check runs the operator many times, on all processors. Each run has a new embedded server, a new runtime with a paused clock, and a
-/// new [`World`]. A check blocks its thread, so call a check from a plain `#[test]` function.
+/// A check runs the operator many times and uses all processors. Each run has a new embedded server, a new runtime with
+/// a paused clock, and a new [`World`]. Checks block the calling thread, so call checks from a plain `#[test]`
+/// function.
 ///
-/// Without a [step](Self::step), the checks test only the operator's startup.
+/// If no [step](Self::step) is added, the checks only test the startup of the operator.
 ///
 /// # Examples
 ///
@@ -47,14 +48,15 @@ pub struct Kit<W = ()> {
 }
 
 impl Kit {
-    /// Creates a kit for an operator. The kit calls `operator` for each process. `operator` must create a new manager each time.
+    /// Creates a kit for an operator. `operator` is called for each process of the operator. `operator` must create a
+    /// new manager on each call.
     pub fn new(operator: impl Fn(Cluster) -> Manager + Send + Sync + 'static) -> Self {
         Self::with_world(move |cluster, ()| operator(cluster))
     }
 }
 
 impl<W: World> Kit<W> {
-    /// Creates a kit for an operator that also changes a [`World`], which is state outside the cluster.
+    /// Creates a kit for an operator that also changes a [`World`], which represents state outside of the cluster.
     pub fn with_world(operator: impl Fn(Cluster, W) -> Manager + Send + Sync + 'static) -> Self {
         let settings = Settings {
             quiet: Duration::from_secs(30),
@@ -66,40 +68,42 @@ impl<W: World> Kit<W> {
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
-    /// Sets how long an operator must change nothing until it counts as idle. The default is 30 s on the paused clock, which is longer than
-    /// a Lease takeover. Increase the value if the operator waits longer between two writes.
+    /// Sets after how much time without changes the operator is considered idle. The default is 30 s on the paused
+    /// clock, which is longer than the takeover of a Lease. Use a longer time if the operator waits longer between two
+    /// writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
     }
 
-    /// Sets how long the operator may take to become idle and to reach the expected state. The default is 30 minutes on the paused clock.
+    /// Sets how long the operator may take to become idle and to reach the expected state. The default is 30 minutes on
+    /// the paused clock.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.settings.limit = limit;
         self
     }
 
-    /// Sets how much real time may pass while the paused clock does not advance. The default is one minute. The paused clock stalls if one
-    /// of the operator's tasks never waits. A run that exceeds this limit fails with [`Violation::NotSteady`], which names the running
-    /// processes.
+    /// Sets how much real time may pass without the paused clock advancing. The default is one minute. The paused clock
+    /// does not advance while a task of the operator never waits. If the limit is exceeded, the run fails with
+    /// [`Violation::NotSteady`], which names the running processes.
     ///
-    /// The limit cannot end a run whose thread is blocked.
+    /// The limit has no effect if the thread of the run is blocked.
     pub fn stall_limit(mut self, limit: Duration) -> Self {
         self.settings.stall_limit = limit;
         self
     }
 
-    /// Accepts failing calls for a key, for example because the user creates an invalid object. A key has the form `namespace/name`, or
-    /// `name` for a cluster-scoped object. For all other keys, the last call must have succeeded when the operator is idle: see
-    /// [`Violation::FailedCalls`].
+    /// Allows the reconciliations of a key to fail, for example because the user creates an invalid object. The key is
+    /// `namespace/name`, or `name` for a cluster-scoped object. For all other keys, the last reconciliation must have
+    /// succeeded when the operator is idle: see [`Violation::FailedCalls`].
     pub fn may_fail(mut self, key: impl Into<String>) -> Self {
         self.settings.may_fail.insert(key.into());
         self
     }
 
-    /// Adds a step in which the user creates `object`. The user retries the request until the server accepts it. The server may reject the
-    /// first requests, because the operator has not installed the object's CustomResourceDefinition yet, or because an object with the same
-    /// name is still being deleted.
+    /// Adds a step in which the user creates `object`. The request is retried until the server accepts it. The server
+    /// may reject the request, for example because the operator has not installed the CustomResourceDefinition yet, or
+    /// because an object with the same name is still being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -111,8 +115,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step in which the user deletes the object with key `key`. A key has the form `namespace/name`. The default namespace is
-    /// `default`.
+    /// Adds a step in which the user deletes the object with the key `key`. The key is `namespace/name`. The default
+    /// namespace is `default`.
     pub fn delete<T: Resource + DeserializeOwned>(self, key: &str) -> Self {
         let (name, key) = (format!("delete {} {key}", T::KIND), key.to_owned());
         self.add(name, move |user| {
@@ -121,8 +125,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step in which the user runs a function. The step begins when the operator is idle. If the function fails, it is called again
-    /// until it succeeds, for at most two minutes.
+    /// Adds a step in which the user calls a function. The step starts when the operator is idle. If the function
+    /// fails, it is retried until it succeeds, for at most two minutes.
     pub fn step<E>(
         self,
         name: impl Into<String>,
@@ -143,12 +147,13 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Runs a manual test against one operator process. The process starts to run when the test first waits, so inject faults at the start
-    /// of the test.
+    /// Runs a custom test against one process of the operator. The process does not run before the test first waits, so
+    /// inject faults at the start of the test.
     ///
     /// # Errors
     ///
-    /// Returns the test's error, or [`Violation::UnusedRule`] if a rule of [`Lab::fail`](crate::Lab::fail) has not made any request fail.
+    /// Returns the error of the test. Returns [`Violation::UnusedRule`] if a rule of [`Lab::fail`](crate::Lab::fail)
+    /// has not affected any request.
     ///
     /// # Panics
     ///

@@ -21,7 +21,7 @@ pub(super) fn modified(resource: &ApiResource, name: &str) -> ApiError {
     conflict(resource, name, why)
 }
 
-/// Creates the error status for one invalid field. `reason` is a value of Kubernetes' `field.ErrorType`.
+/// Creates the error status for a single invalid field. `reason` is a value of the `field.ErrorType` in Kubernetes.
 pub(super) fn invalid(resource: &ApiResource, name: &str, field: &str, reason: &str, why: &str) -> ApiError {
     let kind = match resource.group_version.group.as_str() {
         "" => resource.kind.clone(),

@@ -10,7 +10,7 @@ use super::select::Selection;
 use super::{Store, errors};
 
 impl Store {
-    /// Returns the parts of a page. The metadata is the first part, and the items follow.
+    /// Returns the parts of a page. The first part contains the metadata. The items follow.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
         let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
@@ -25,7 +25,8 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // With a selector, a server omits the number of remaining items, because it would have to read all remaining objects.
+            // With a selector, servers omit the number of remaining items, because they would have to read all
+            // remaining objects.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
@@ -41,7 +42,7 @@ impl Store {
         Selection::new(&self.resource, &self.selectable_fields, namespace, labels, fields)
     }
 
-    /// Returns the revision to read, and the key after which the page starts.
+    /// Returns the revision of the list, and the key after which the page begins.
     fn place(&self, options: &ListOptions) -> Result<(u64, Option<ObjectKey>), ApiError> {
         let token = &options.continue_token;
         if token.is_empty() {
@@ -68,7 +69,8 @@ impl Store {
         }
         let exact = match options.resource_version_match {
             Some(how) => how == ResourceVersionMatch::Exact,
-            // Match the exact revision, for compatibility with old clients: a request with a limit may omit `resourceVersionMatch`.
+            // For compatibility with old clients, a limit without `resourceVersionMatch` means an exact match of the
+            // revision.
             None => options.limit > 0 && asked > 0,
         };
         if exact && asked < self.compacted {

@@ -1,4 +1,4 @@
-//! Selects the objects that lists and watches return.
+//! Selects the objects for lists and watches.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,7 @@ impl Selection {
     }
 }
 
-/// Returns a built-in kind's selectable fields, without the name and the namespace.
+/// Returns the selectable fields of a built-in kind, except for the name and the namespace.
 fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     match (&*resource.group_version.group, &*resource.plural) {
         ("", "pods") => &[
@@ -81,8 +81,8 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// Returns the text with which a field selector compares its value. The text of a string is the string, and the text of any other value is
-/// its JSON. A missing field has the zero value of the field's type.
+/// Returns the text that is compared with the value in a field selector. A string is compared unchanged. All other
+/// values are compared as JSON. A missing field has the zero value of its type.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };
     match path.split('.').try_fold(object, |value, name| value.get(name)) {

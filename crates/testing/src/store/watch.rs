@@ -1,5 +1,5 @@
-//! Implements watches. Each watch has a position in the change log. If a test breaks a watch, the watch stores the log position at which it
-//! must break.
+//! Implements watches. Each watch has a position in the change log. If a test breaks a watch, the log position of the
+//! break is stored in the watch.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -15,14 +15,14 @@ pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
 pub(crate) struct Watch {
     selection: Selection,
     bookmarks: bool,
-    /// The revision after which the watch sends events.
+    /// The watch sends events after this revision.
     after: u64,
-    /// The items that the watch sends before the events in the log.
+    /// The items to send before the events in the log.
     first: VecDeque<Item>,
     next: usize,
-    /// The number of items that the watch still returns before a queued fault breaks it, and the way in which it breaks.
+    /// A queued fault: the number of items before the break, and how the watch breaks.
     breaks: Option<(usize, Break)>,
-    /// The log position at which a break by the test takes effect, and the way in which the watch breaks.
+    /// A break by the test: the log position of the break, and how the watch breaks.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
@@ -72,13 +72,13 @@ impl Store {
         self.log.push(Entry::Bookmark(self.revision));
     }
 
-    /// Breaks all watches after they have sent all events that are now in the log.
+    /// Breaks all watches after they have sent the events that are already in the log.
     pub(crate) fn break_watches(&mut self, how: &Break) {
         let end = self.log.len();
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // A silent watch keeps its position, and the new break replaces the silent break.
+                // If the watch is silent, keep the log position and replace the silent break.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }
@@ -89,7 +89,8 @@ impl Store {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// Returns a watch's next item. If there is no item yet, stores `waker`. The caller must drop the returned waker outside the lock.
+    /// Returns a watch's next item. If no item is available, stores `waker`. The caller must drop the returned waker
+    /// after releasing the lock.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -104,12 +105,12 @@ impl Store {
 }
 
 impl Watch {
-    /// Ends the watch after it has returned `error`.
+    /// Makes the watch return `error` and then end.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
 
-    /// Returns `true` if a waiting reader must poll the watch again. `end` is the length of the log.
+    /// Returns `true` if a waiting reader must be woken. `end` is the length of the log.
     pub(super) fn has_items(&self, end: usize) -> bool {
         match &self.broken {
             None => self.next < end,
@@ -123,8 +124,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // If the test has already broken the watch, ignore a queued fault's break. Replacing the test's break would drop the user's error
-        // under the lock.
+        // A queued fault does not replace a break by the test. Replacing the break by the test would drop the user's
+        // error under the lock.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -178,7 +179,7 @@ impl Entry {
     }
 }
 
-/// Converts an error to a watch item. A status becomes an ERROR event, as on a real server.
+/// Converts an error to an item of a watch. As on a real server, a status becomes an ERROR event.
 fn failing(error: ApiError) -> Item {
     match &error.kind {
         ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),

@@ -1,4 +1,4 @@
-//! Creates, updates, patches and deletes objects with kube-apiserver's rules.
+//! Creates, updates, patches and deletes objects according to kube-apiserver's rules.
 
 use jiff::Timestamp;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Patch, Time, WriteOptions};
@@ -12,7 +12,7 @@ pub(crate) enum Edit {
     Status,
 }
 
-/// The metadata fields that only the server changes.
+/// Metadata fields that only the server can change.
 const SERVER_FIELDS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
@@ -47,8 +47,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object. All its values are kept, except for the resourceVersion. The store fills in a missing uid, times and
-    /// generation.
+    /// Creates or replaces an object. All values of the object are stored, except for the resourceVersion. A missing
+    /// uid, missing times and a missing generation are filled in.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -145,7 +145,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object, even if it has finalizers. Returns `true` if the object existed.
+    /// Removes an object even if it has finalizers. Returns `true` if the object existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;
@@ -153,7 +153,7 @@ impl Store {
         true
     }
 
-    /// Replaces the fields of the existing object `old` that `edit` selects.
+    /// Replaces the fields of `old` that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -229,7 +229,7 @@ impl Store {
         }
     }
 
-    /// Adds a missing `apiVersion` or `kind`, as a server does in responses.
+    /// Adds `apiVersion` and `kind` if they are missing, like a server does in responses.
     fn types(&self, object: &mut Value) {
         for (field, text) in
             [("apiVersion", self.resource.group_version.to_string()), ("kind", self.resource.kind.clone())]
@@ -270,7 +270,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns five characters to append to `generateName`. Different revisions have different suffixes.
+    /// Returns the five characters that are appended to `generateName`. Different revisions have different suffixes.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;
@@ -279,7 +279,8 @@ impl Store {
     }
 }
 
-/// Returns the generation of `new` when it replaces `old`. The generation increases if anything except metadata and status differs.
+/// Returns the generation of `new`, which replaces `old`. The generation is incremented if anything except the metadata
+/// and the status is different.
 fn generation_after(old: &Value, new: &Value) -> Value {
     let generation = &old["metadata"]["generation"];
     let Some(number) = generation.as_i64() else { return generation.clone() };
@@ -299,7 +300,7 @@ fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Sets a member of an object. A null value removes the member.
+/// Sets a member of an object. If the value is null, the member is removed.
 fn set(object: &mut Value, member: &str, value: Value) {
     match value {
         Value::Null => remove(object, member),
@@ -323,7 +324,7 @@ fn name(object: &mut Value, key: &ObjectKey) {
     }
 }
 
-/// Applies a JSON merge patch, as in RFC 7386.
+/// Applies a JSON merge patch as defined in RFC 7386.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         *target = patch.clone();

@@ -1,4 +1,4 @@
-//! Tests of the methods with which a test changes a collection directly.
+//! Tests of the methods that change a collection directly.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of which requests a fault affects, and of these requests' outcomes.
+//! Tests which requests are affected by a fault, and the outcomes of these requests.
 
 use std::task::Poll;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tests of the in-memory server, which the tests of other crates use.
+//! Tests of the in-memory server, which is also used in the tests of other crates.
 
 #![allow(clippy::unwrap_used)]
 

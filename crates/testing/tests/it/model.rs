@@ -1,4 +1,4 @@
-//! A model test, which checks that a list followed by a watch always leads to the store's state.
+//! A model test that checks that a list and a subsequent watch always result in the state of the store.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,20 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// The test writes an object with the collection's own methods. The flag determines whether the object has a label.
+    /// The test writes an object with methods of the collection. The flag specifies whether the object has a label.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
     Update(usize, u8),
-    /// A client deletes the object. If the object has a finalizer, the delete only sets the deletion timestamp.
+    /// A client deletes the object. If the object has a finalizer, deleting it only sets the deletion timestamp.
     Delete(usize),
     Finalize(usize, bool),
     Compact,
     Bookmark,
     /// A client lists the current state in pages of this size.
     List(u32),
-    /// A client watches all objects, or only the objects with the label. The watch starts at this percentage of all revisions.
+    /// A client watches all objects or only the objects with the label. The number specifies the start of the watch, as
+    /// a percentage of all revisions.
     Watch(u64, bool),
 }
 
@@ -121,7 +122,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // The objects at each revision, computed without the collection's log.
+    // The objects at each revision. They are computed without the log of the collection.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {

@@ -1,4 +1,4 @@
-//! Test objects, and helpers that poll futures without a runtime.
+//! Test objects, and helper functions that poll futures without a runtime.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -64,8 +64,8 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns a page's metadata and items as texts. The metadata is `at revision`, followed by a `+` if there are more pages. Each item is
-/// `name@revision`.
+/// Formats the metadata and the items of a page. The metadata is formatted as `at revision`, followed by `+` if there
+/// are further pages. Each item is `name@revision`.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());
@@ -85,7 +85,7 @@ pub(crate) fn from(revision: u64) -> WatchOptions {
     WatchOptions { resource_version: revision.to_string(), allow_bookmarks: true, ..WatchOptions::default() }
 }
 
-/// Returns all available items of a watch as texts: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
+/// Formats all available items of a watch: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
 pub(crate) fn available(events: &mut Events) -> Vec<String> {
     let mut available = Vec::new();
     while let Poll::Ready(item) = poll(events.next()) {

@@ -1,4 +1,4 @@
-//! Tests of watches: which events they send, and how they end.
+//! Tests which events watches send, and how watches end.
 
 use pintle_meta::{ListWatch, WatchOptions};
 use pintle_testing::{Break, Collection, Events};

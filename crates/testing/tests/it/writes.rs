@@ -1,4 +1,4 @@
-//! Tests that writes follow kube-apiserver's rules.
+//! Tests that writes follow the rules of kube-apiserver.
 
 use pintle_meta::{
     ApiError, DeleteOptions, ErrorKind, ObjectApi, ObjectKey, ObjectMeta, Patch, Preconditions, WriteOptions,

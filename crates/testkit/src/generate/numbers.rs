@@ -5,11 +5,12 @@ use serde_json::{Number, Value};
 
 /// The maximum absolute value of a generated number if the schema has no bounds.
 const SMALL: f64 = 10.0;
-/// The maximum absolute value of a generated integer. All Kubernetes clients can read these integers, because a double represents them
-/// exactly.
+/// The maximum absolute value of a generated integer. Integers up to this value are supported by all Kubernetes
+/// clients, because a double represents them exactly.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
-/// Returns a number that satisfies `schema`. The number is often small, and sometimes equal to one of the schema's bounds.
+/// Returns a number that is valid for `schema`. The number is often small, and sometimes equal to a bound in the
+/// schema.
 pub(super) fn number(schema: &Value, random: &mut Rng) -> Value {
     let is_integer = schema["type"] == "integer";
     let bound = |name: &str| schema[name].as_f64();

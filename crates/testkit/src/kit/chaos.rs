@@ -1,4 +1,4 @@
-//! Runs checks with disturbances that a seed determines: stale views, reordered events and chaos.
+//! Checks with disturbances from a seed: stale reads, reordered events and chaos.
 
 mod leaders;
 mod script;
@@ -21,17 +21,18 @@ use crate::violation::Violation;
 use crate::wire::Disturbances;
 use crate::world::World;
 
-/// The maximum number of additional tasks at the end of a disturbed run, compared with an undisturbed run with the same number of replicas.
+/// The number of tasks that a disturbed run may have at its end in addition to the tasks of an undisturbed run with the
+/// same number of replicas.
 const TASKS: usize = 8;
-/// The delay before an ended process is restarted.
+/// The delay before a process that has ended is restarted.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Returns the seeds for a check. The default is `0..default`. The environment variable `PINTLE_SEEDS` overrides the default with a count,
-/// such as `1000`, or with a range, such as `17..18`.
+/// Returns the seeds for a check. The default is `0..default`. The environment variable `PINTLE_SEEDS` overrides the
+/// default with a count, such as `1000`, or a range, such as `17..18`.
 ///
 /// # Panics
 ///
-/// Panics if the variable contains something other than a count or a range.
+/// Panics if the variable is neither a count nor a range.
 pub fn seeds(default: u64) -> Range<u64> {
     let Ok(text) = std::env::var("PINTLE_SEEDS") else { return 0..default };
     parse(&text)
@@ -45,7 +46,8 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with several seeds. The numbers are totals over all runs, and show how many disturbances the runs contained.
+/// The result of a check with several seeds. The numbers are totals for all runs and show how many disturbances
+/// occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
@@ -53,11 +55,11 @@ pub struct SeedReport {
     pub runs: usize,
     /// The number of requests that the operator sent.
     pub requests: usize,
-    /// The number of requests whose connection the test kit cut.
+    /// The number of requests whose connection was cut.
     pub cuts: usize,
-    /// The number of faults that the server injected.
+    /// The number of injected server faults.
     pub faults: u64,
-    /// The number of processes that were started.
+    /// The number of started processes.
     pub processes: usize,
 }
 
@@ -82,17 +84,17 @@ impl fmt::Display for SeedReport {
 }
 
 impl<W: World> Kit<W> {
-    /// Checks that the operator reaches the same final state if its lists and watches return stale data.
+    /// Checks that the operator reaches the same final state even if its lists and watches return stale data.
     ///
-    /// The data lags behind the stored objects by some time, or by a number of versions, depending on the seed. A real API server with a
-    /// lagging watch cache returns the same stale data. The user does not wait until the operator is idle, and the test kit kills or stops
-    /// processes during the run. Therefore, a new leader can see an older state than the previous leader. An operator with leader election
-    /// runs with two replicas.
+    /// The data is delayed by a time or by a number of versions, which the seed determines. A real API server with a
+    /// delayed watch cache returns stale data in the same way. The user does not wait for the operator to become idle,
+    /// and processes are killed or stopped during the run. A new leader can therefore see an older state than the
+    /// previous leader. An operator with leader election has two replicas.
     ///
     /// # Errors
     ///
-    /// Returns the seed and the script of the first run that did not reach the final state, or in which a key still failed
-    /// half an hour later.
+    /// Returns the seed and the script of the first failed run. A run fails if it does not reach the final state, or if
+    /// reconciliations of a key still fail half an hour later.
     ///
     /// # Panics
     ///
@@ -101,11 +103,11 @@ impl<W: World> Kit<W> {
         self.survives(seeds, Kind::Stale)
     }
 
-    /// Checks that the operator reaches the same final state if events arrive in a different order.
+    /// Checks that the operator reaches the same final state even if events arrive in a different order.
     ///
-    /// The delay of each watch event, request and response depends on the seed. Events of one watch keep their order, as on a real cluster.
-    /// Events for different resources can overtake each other, and requests can also overtake each other. The user does not wait until the
-    /// operator is idle.
+    /// The seed determines the delay of each watch event, request and response. As in a real cluster, the events of one
+    /// watch are not reordered. Events for different resources can overtake each other, and so can requests. The user
+    /// does not wait for the operator to become idle.
     ///
     /// # Errors
     ///
@@ -118,22 +120,23 @@ impl<W: World> Kit<W> {
         self.survives(seeds, Kind::Order)
     }
 
-    /// For each seed, runs a script of faults, and checks that the operator reaches the same final state. An operator with leader election
-    /// runs with two replicas.
+    /// Runs a script of faults for each seed, and checks that the operator reaches the same final state. An operator
+    /// with leader election has two replicas.
     ///
-    /// A script contains errors (500, 503, 409 and 429), cut connections, broken, expired and silent watches, slow requests, stale views,
-    /// and kills of the leader. The check verifies these rules:
+    /// A script contains errors (500, 503, 409 and 429), cut connections, broken, expired and silent watches, slow
+    /// requests, stale reads, and kills of the leader. The check verifies these rules:
     ///
     /// - After the last fault, the operator reaches the same final state as in an undisturbed run.
-    /// - A process writes only while it leads. If the operator has [shards](pintle_operator::Manager::sharded), the process must lead the
-    ///   written object's shard. If the written object is not an owner and has no controller owner, its shard is unknown, and the process
-    ///   must lead any shard.
-    /// - A run does not end with many more live tasks than an undisturbed run.
+    /// - A process writes only while it is the leader. If the operator has [shards](pintle_operator::Manager::sharded),
+    ///   the process must be the leader of the shard that contains the written object. If the written object is not an
+    ///   owner and has no controller owner, its shard is unknown, and it is sufficient that the process is the leader
+    ///   of any shard.
+    /// - At its end, a run does not have many more tasks than an undisturbed run.
     ///
     /// # Errors
     ///
-    /// Returns the seed and the script of the first run that violated a rule, or in which a key still failed half an hour
-    /// after the last disturbance.
+    /// Returns the seed and the script of the first run that violates a rule, or in which reconciliations of a key
+    /// still fail half an hour after the last disturbance.
     ///
     /// # Panics
     ///
@@ -183,7 +186,7 @@ impl<W: World> Kit<W> {
         };
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
-        // Report a panic first, because the panic can be the cause of later failures.
+        // Panics are reported first, because they may be the cause of later failures.
         if let Some((process, cause)) = lab.journal().first_panic() {
             return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
         }
@@ -217,7 +220,7 @@ impl<W: World> Kit<W> {
                 }
                 Event::Stop(choice) => {
                     if let Some(process) = leaders::leader_or(lab, *choice) {
-                        // Ignore an error, because an injected fault may have made the process fail.
+                        // Ignore errors, because the process may have failed due to an injected fault.
                         let _ = lab.stop(&process).await;
                     }
                 }
@@ -249,7 +252,8 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // Delays alone do not prevent the final state. Therefore, delays need not end if the script contains no other disturbances.
+            // The operator can reach the final state despite delays. Therefore, delays are not ended if the script
+            // contains no other disturbances.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {

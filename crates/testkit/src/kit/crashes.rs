@@ -19,25 +19,26 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Cut};
 use crate::world::World;
 
-/// The maximum time for which the operator is down while the user performs a step.
+/// The maximum time for which the operator is down during a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
 const SHOWN: usize = 15;
 
-/// The maximum number of runs per crash. A run is repeated if the operator did not send the request at which it should crash.
+/// The maximum number of runs for each crash. A run is repeated if the operator did not send the request at which it
+/// was supposed to crash.
 const ATTEMPTS: u64 = 8;
-/// The number of runs in which the request at the crash must have the same object name. In later runs, the object name may differ, because
-/// generated names differ from run to run.
+/// The number of runs in which the request must have the same object name. In later runs, the object name may be
+/// different, because generated names are different in each run.
 const EXACT_ATTEMPTS: u64 = 4;
 
 pub(super) struct Undisturbed {
     pub(super) state: State,
-    /// The requests that the operator sent until it was idle, after its start and after each user step.
+    /// The operator's requests from its start and from each step until it was idle.
     pub(super) requests: Vec<SentRequest>,
     /// For each request, its [`Job::occurrences`].
     occurrences: Vec<[usize; 2]>,
     pub(super) tasks: usize,
-    /// The number of replicas for disturbed runs: two for an operator with leader election, and otherwise one.
+    /// The number of replicas in disturbed runs, which is two with leader election and one without.
     pub(super) replicas: usize,
 }
 
@@ -52,8 +53,8 @@ impl Undisturbed {
 
 struct Job<'a> {
     request: &'a SentRequest,
-    /// The position of the request among its process's requests with the same verb and target. The second position also counts requests for
-    /// objects with other names.
+    /// The position of the request among the requests of its process with the same verb and target. The second position
+    /// also counts requests for objects with other names.
     occurrences: [usize; 2],
     cut: Cut,
     is_down: bool,
@@ -63,36 +64,40 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed. For each request, the operator crashed before the request took effect in some runs, and
-    /// afterwards in other runs.
+    /// The requests at which the operator was crashed. For each request, the operator was crashed before the request
+    /// took effect in some runs, and after it took effect in other runs.
     pub requests: Vec<SentRequest>,
     /// The number of runs with a crash.
     pub runs: usize,
 }
 
 impl<W: World> Kit<W> {
-    /// Crashes the operator at each of its requests, and checks that the operator reaches the same final state as without a crash.
+    /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a
+    /// crash.
     ///
-    /// A first run without a crash records the requests. For each recorded request, further runs cut the connection and kill the process,
-    /// either before the request takes effect or afterwards. The process is restarted immediately, or after the user's next step. The check
-    /// does not crash an idle operator at its Lease renewals.
+    /// The requests are recorded in a first run without a crash. For each recorded request, there are runs that cut the
+    /// connection and kill the process, either before or after the request takes effect. The process is restarted
+    /// immediately or after the user's next step. An idle operator is not crashed when it renews its Lease.
     ///
-    /// The order of requests can differ from run to run. Therefore, a crash happens at the nth request with the same verb, resource,
-    /// subresource, namespace and name. If the operator does not send this request, the run is repeated with different seeds. In the last
-    /// repetitions, the request may name another object. A run in which the planned crash did not happen never counts as a success. An operator reads API discovery
-    /// and CustomResourceDefinitions repeatedly while the server is slow to serve a new resource. The report omits a repeated read if no
-    /// repetition of the run sends the read.
+    /// Requests can have a different order in each run. A crash is therefore planned for the nth request with the same
+    /// verb, resource, subresource, namespace and name. If the operator does not send the request for the planned
+    /// crash, the run is repeated with different seeds. In the last repetitions, the object name of the request may be
+    /// different. A run is never successful if the planned crash did not happen. While the server is slow to serve a
+    /// new resource, an operator repeatedly reads API discovery and CustomResourceDefinitions. If no repetition of a
+    /// run sends such a read again, the read is omitted from the report.
     ///
-    /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases and Events. In the
-    /// status, an `observedGeneration` counts as current or outdated. In the end, no call may still fail.
+    /// The final state consists of all objects and the [`World`]. It does not include uids, versions, generations,
+    /// times, Leases and Events. For each `observedGeneration` in the status, only whether it is current is compared.
+    /// At the end, the last reconciliation of each key must have succeeded.
     ///
     /// # Errors
     ///
-    /// Returns the first request after which a run did not reach the final state, and the fields that differ. Returns
-    /// [`Violation::NoEffect`] if the kit has steps, but the operator changes nothing in the run without a crash. Returns
-    /// [`Violation::FailedCalls`] if calls fail in the run without a crash, or if a key still fails half an hour after a crash, although the
-    /// final state is reached. Returns [`Violation::NoCrash`] if the operator does not send
-    /// the request for a crash in any of eight runs.
+    /// Returns the first request after which a run did not reach the final state, and the differences. Returns
+    /// [`Violation::NoEffect`] if the kit has steps but the operator changes nothing in the run without a crash.
+    /// Returns [`Violation::FailedCalls`] if reconciliations fail in the run without a crash. Also returns
+    /// [`Violation::FailedCalls`] if the final state is reached, but reconciliations of a key still fail half an hour
+    /// after a crash. Returns [`Violation::NoCrash`] if the operator does not send the request for a planned crash in
+    /// any of eight runs.
     ///
     /// # Panics
     ///
@@ -120,8 +125,8 @@ impl<W: World> Kit<W> {
         Ok(CrashReport { runs: crashed.len(), requests })
     }
 
-    /// Runs the operator without disturbances. Returns an error if the operator changes nothing after the user's steps, or if its calls
-    /// fail.
+    /// Runs the operator without disturbances. Returns an error if the operator changes nothing after the steps, or if
+    /// reconciliations fail.
     pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
@@ -155,8 +160,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Returns an error if calls failed. Also returns an error if the user performed steps, but the operator changed no object, did not
-    /// change the world, and wrote no Event.
+    /// Returns an error if reconciliations failed. Also returns an error if the user performed steps but the operator
+    /// changed no object and no world, and recorded no Event.
     pub(super) fn check_effect(&self, lab: &Lab<W>, failures: Failures) -> Result<(), Violation> {
         let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
@@ -172,8 +177,8 @@ impl<W: World> Kit<W> {
         Err(Violation::NoEffect { requests, errors })
     }
 
-    /// Repeats a run until the operator crashes. If the operator never sends the request for the crash, returns `false` if sending the
-    /// request depends on the server's speed, and otherwise an error.
+    /// Repeats a run until the operator crashes. If the operator never sends the request for the planned crash, returns
+    /// an error. Returns `false` instead if the request is only sent depending on the server's speed.
     fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
@@ -189,7 +194,7 @@ impl<W: World> Kit<W> {
         Err(Violation::NoCrash { what: job.to_string(), runs: ATTEMPTS, requests })
     }
 
-    /// Executes a run with a crash. Returns the operator's last requests if the operator did not send the request at which it should crash.
+    /// Executes a run with a planned crash. If the operator did not crash, returns its last requests.
     async fn crashed(
         &self,
         job: &Job<'_>,
@@ -215,7 +220,8 @@ impl<W: World> Kit<W> {
         Ok(None)
     }
 
-    /// Allows the user's steps one by one, and restarts the operator after the crash. Returns `true` if the operator has crashed.
+    /// Allows the steps one by one, and restarts the operator after the crash. Returns `true` if the operator has
+    /// crashed.
     async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<bool, Violation> {
         let death = lab.death(process);
         let last = self.steps.len();
@@ -236,8 +242,8 @@ impl<W: World> Kit<W> {
                     if is_down {
                         step = (step + 1).min(last);
                         progress.allow(step);
-                        // A step may need the operator, for example to install a CustomResourceDefinition. Therefore, restart the operator
-                        // after the maximum downtime.
+                        // The step may depend on the operator, for example to install a CustomResourceDefinition. The
+                        // operator is therefore restarted after the maximum downtime.
                         let _ = timeout(DOWNTIME, progress.done(step)).await;
                     }
                     lab.start()?;

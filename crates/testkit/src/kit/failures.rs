@@ -1,4 +1,4 @@
-//! Checks that the operator's calls succeed in a run without disturbances, and after the last disturbance.
+//! Checks that reconciliations succeed in a run without disturbances and after the last disturbance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::replace;
@@ -11,22 +11,22 @@ use crate::violation::Violation;
 
 const SHOWN: usize = 15;
 
-/// How long a key may fail after the last disturbance: longer than the longest delay of the default rate limiter, which is
-/// 1,000 s.
+/// How long reconciliations of a key may fail after the last disturbance. The value is longer than the longest delay of
+/// the default rate limiter, which is 1,000 s.
 const LONGEST_FAILURE: Duration = Duration::from_secs(1800);
-/// The time between two looks at the failing keys.
+/// The interval between two checks of the failing keys.
 const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Failures {
-    /// The errors of the keys that failed at the last observation, by controller and key.
+    /// The errors of keys that were failing at the last observation, by controller and key.
     failing: BTreeMap<(String, String), String>,
-    /// The errors of the keys that failed until their object was deleted.
+    /// The errors of keys that failed until their object was deleted.
     until_deletion: Vec<String>,
 }
 
 impl Failures {
-    /// Records the keys that fail now. The operator must be idle.
+    /// Records the keys that are currently failing. The operator must be idle.
     pub(super) fn observe(&mut self, journal: &Journal, may_fail: &BTreeSet<String>) {
         let calls = journal.failed_calls().into_iter().filter(|(_, call)| !may_fail.contains(&call.key));
         let now: BTreeMap<_, _> =
@@ -38,8 +38,8 @@ impl Failures {
         }
     }
 
-    /// Waits until no key fails. The retry of a key that failed during the disturbances can be delayed for a long time.
-    /// Returns the errors of the keys that still fail after [`LONGEST_FAILURE`] on the paused clock.
+    /// Waits until no key fails. If a key failed during the disturbances, its retry can be delayed for a long time.
+    /// Returns the errors of keys that still fail after [`LONGEST_FAILURE`] on the paused clock.
     pub(super) async fn wait_for_none(journal: &Journal, may_fail: &BTreeSet<String>) -> Result<(), Violation> {
         let start = Instant::now();
         loop {

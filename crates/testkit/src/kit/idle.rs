@@ -1,4 +1,4 @@
-//! Checks that an idle operator sends no writes.
+//! Checks that an idle operator does not send any writes.
 
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Checks that a second operator process does not change any object. The first process runs until it is idle, and is stopped. Then the
-    /// second process runs. Writes that leave their object unchanged are allowed. Writes of Leases and Events are also allowed.
+    /// Checks that a second operator process does not change any object. The first process is run until it is idle, and
+    /// is then stopped. Then the second process runs. Writes that do not change their object are allowed. Writes of
+    /// Leases and Events are also allowed.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Checks that only the leader writes. The server's revisions determine the order of the writes and the Lease changes.
+//! Checks that only the leader writes. Writes and Lease changes are ordered by their revisions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use crate::lab::Lab;
 use crate::request::{is_housekeeping, is_registration};
 use crate::world::World;
 
-/// Returns the process that holds the Lease. Returns `None` if the operator has several Leases, or if the holder is not
+/// Returns the process that holds the Lease. Returns `None` if the operator has several Leases or if the holder is not
 /// running.
 fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     let leases = Leases::of(lab.journal().leases());
@@ -21,16 +21,15 @@ fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     lab.running().into_iter().find(|process| *process == last.process)
 }
 
-/// Returns the leader. If there is no leader, returns a running process that `choice` selects.
+/// Returns the leader. If there is no leader, returns the running process that `choice` selects.
 pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String> {
     let running = lab.running();
     leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned())
 }
 
-/// Returns the writes that a process sent without holding the Lease for the written object.
+/// Returns the writes of processes that did not hold the Lease for the written object.
 ///
-/// Writes of definitions and webhook configurations are not included, because each replica registers them before the
-/// election.
+/// Writes of definitions and webhook configurations are excluded, because every replica sends them before the election.
 pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     let leases = Leases::of(lab.journal().leases());
     if leases.0.is_empty() {
@@ -65,8 +64,8 @@ fn describe(write: &AuditRecord, held: &[(&str, &str)], keys: &[ObjectKey]) -> S
     format!("{user_agent} sent {verb} {resource} {namespace}/{name} while {who} led{of_key}")
 }
 
-/// The writes to each of the operator's Leases, ordered by revision. Membership Leases are not included, because each
-/// replica holds its own membership Lease.
+/// The writes to each Lease of the operator, ordered by revision. Membership Leases are excluded, because each replica
+/// holds its own membership Lease.
 struct Leases(BTreeMap<String, Vec<LeaseWrite>>);
 
 impl Leases {
@@ -79,7 +78,7 @@ impl Leases {
         Self(leases)
     }
 
-    /// Returns the Leases that were held just before `revision`, each with its holder's process.
+    /// Returns the Leases that were held just before `revision`, with the processes that held them.
     fn held_before(&self, revision: u64) -> Vec<(&str, &str)> {
         let last = |writes: &'_ [LeaseWrite]| writes.iter().rposition(|lease| lease.revision < revision);
         let held = self.0.iter().filter_map(|(name, writes)| Some((name, &writes[last(writes)?])));
@@ -92,7 +91,7 @@ fn is_membership(lease: &str) -> bool {
     lease.rsplit_once("-of-").is_some_and(|(name, count)| name.contains("-member-") && count.parse::<u32>().is_ok())
 }
 
-/// Returns the shard in a Lease name such as `website-controller-website-3-of-16`.
+/// Returns the shard from a Lease name such as `website-controller-website-3-of-16`.
 fn shard_of(lease: &str) -> Option<Shard> {
     let (name, count) = lease.rsplit_once("-of-")?;
     let (_, index) = name.rsplit_once('-')?;
@@ -100,7 +99,8 @@ fn shard_of(lease: &str) -> Option<Shard> {
     Shard::all(count.parse().ok()?).nth(index)
 }
 
-/// Returns `true` if the Lease covers one of `keys`, or if `keys` is empty. A Lease without a shard covers all keys.
+/// Returns `true` if the Lease is responsible for one of `keys`, or if `keys` is empty. A Lease that is not for a shard
+/// is responsible for all keys.
 fn covers_any(lease: &str, keys: &[ObjectKey]) -> bool {
     keys.is_empty() || shard_of(lease).is_none_or(|shard| keys.iter().any(|key| shard.has_key(key)))
 }
@@ -132,8 +132,8 @@ impl Owners {
         found
     }
 
-    /// Returns the keys for whose reconciliation a controller may have sent the write: the owner's key, and the
-    /// object's own key if the object can be an owner. Empty if the key is unknown.
+    /// Returns the keys that may have been reconciled when the write was sent: the key of the owner, and the key of the
+    /// object itself if it can be an owner. The result is empty if the key is unknown.
     fn shard_keys(&self, write: &AuditRecord) -> Vec<ObjectKey> {
         if write.name.is_empty() {
             return Vec::new();

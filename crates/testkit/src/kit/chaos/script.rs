@@ -19,13 +19,13 @@ pub(super) struct Script {
     seed: u64,
     pub(super) kind: Kind,
     pub(super) replicas: usize,
-    /// The fraction of requests whose connection is cut, from 0 to 1.
+    /// The fraction of requests whose connection is cut, between 0 and 1.
     pub(super) cuts: f64,
-    /// The longest delay of a request or a response.
+    /// The maximum delay of a request or a response.
     pub(super) delay: Duration,
-    /// The longest delay of a watch event.
+    /// The maximum delay of a watch event.
     pub(super) lag: Duration,
-    /// The script's events. Each event has a time since the start of the run.
+    /// The script's events. Events with their times since the start of the run.
     pub(super) events: Vec<(Duration, Event)>,
     pub(super) end: Duration,
 }
@@ -36,17 +36,18 @@ pub(super) enum Event {
     Step,
     Rule(Rule),
     BreakWatches,
-    /// Kills the leader. If there is no leader, kills the process that the number selects.
+    /// Kills the leader. Kills the leader. If there is no leader, kills the process that the number selects.
     Kill(usize),
-    /// Stops the leader gracefully, so that a standby takes over immediately.
+    /// Stops the leader gracefully, so that a standby can take over immediately.
     Stop(usize),
 }
 
 impl Script {
-    /// Creates the script for `seed`. `steps` is the number of user steps. `views` are the resources that the operator lists and watches.
+    /// Creates the script for `seed`. `steps` is the number of steps. `views` are the resources that the operator lists
+    /// and watches.
     pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
-        // Discard the first random value, because consecutive seeds have similar first values.
+        // Discard the first random value, because it is similar for consecutive seeds.
         random.u64(..);
         let end = random.u64(60..180);
         let mut events = Vec::new();
@@ -68,7 +69,7 @@ impl Script {
                 lag = Duration::from_millis(random.u64(500..8_000));
             }
             Kind::Stale => {
-                // Delay the requests, so that a view can return the state between two requests.
+                // Delay requests, so that the operator can read a state from between two requests.
                 delay = Duration::from_millis(random.u64(50..1_500));
                 for _ in 0..random.usize(2..5) {
                     let at = time(&mut random);
@@ -76,7 +77,7 @@ impl Script {
                 }
                 events.extend((0..random.usize(1..4)).map(|_| (time(&mut random), ending(&mut random))));
                 events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random))));
-                // Start the rules at time zero, so that even the first watches lag.
+                // Rules start at time zero, so that they also delay the first watches.
                 events.extend(lagging(&mut random, views).map(|rule| (Duration::ZERO, Event::Rule(rule))));
             }
             Kind::Chaos => {
@@ -94,7 +95,8 @@ impl Script {
     }
 }
 
-/// Returns the time of a disturbance. The time is usually soon after a user step, while the operator still reacts to the step.
+/// Returns the time of a disturbance. Most disturbances occur soon after a step, while the operator is still reacting
+/// to the step.
 fn near(random: &mut Rng, acts: &[Duration], end: Duration) -> Duration {
     let act = random.choice(acts).filter(|_| random.u8(0..4) > 0);
     let (from, until) = act.map_or((Duration::ZERO, end), |act| (*act, end.min(*act + Duration::from_secs(20))));
@@ -105,8 +107,9 @@ fn rule(fault: Fault) -> Rule {
     Rule { user_agent: Some("operator-".into()), ..Rule::new(fault) }
 }
 
-/// Returns rules that delay the operator's lists and watches of all resources, of all watched resources, or of one resource. The rules
-/// apply to one process, as if only one of several API servers lagged, or to most requests of all processes.
+/// Returns rules that delay the operator's lists and watches of all resources, of all watched resources, or of a single
+/// resource. The rules apply to one process, as if only one of several API servers were delayed, or to most requests of
+/// all processes.
 fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let lag = if random.bool() {
         Lag::Time(Duration::from_millis(random.u64(500..30_000)))
@@ -117,7 +120,7 @@ fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let (process, probability) =
         if random.bool() { (format!("operator-{}", random.u8(1..5)), 1.0) } else { ("operator-".into(), 0.7) };
     let resources: Vec<Option<String>> = match random.u8(0..4) {
-        // The Lease watch lags too. The lag does not disturb an election, because an election reads the newest version of the Lease.
+        // The Lease watch lags too. Leader election is not affected, because it reads the newest version of the Lease.
         0 => vec![None],
         1 if !views.is_empty() => vec![random.choice(views).cloned()],
         _ => views.iter().cloned().map(Some).collect(),
@@ -155,7 +158,7 @@ fn disturbance(random: &mut Rng, views: &[String]) -> Vec<Event> {
     vec![Event::Rule(rule)]
 }
 
-/// Breaks all watches and expires their resourceVersions. The operator must then re-list, and misses events.
+/// Breaks all watches and expires their resourceVersions. The operator must re-list, and does not receive all events.
 fn relist(at: Duration) -> [(Duration, Event); 2] {
     let expire = Rule { times: Some(2), ..rule(Fault::Expire) };
     [(at, Event::Rule(expire)), (at, Event::BreakWatches)]
