@@ -1,4 +1,4 @@
-//! One run of an operator, with a server, the operator's processes, and a user.
+//! A single run of an operator, with a server, the operator's processes and a user.
 
 mod process;
 mod steady;
@@ -27,15 +27,15 @@ use crate::violation::Violation;
 use crate::wait::{LIMIT, eventually, interval};
 use crate::world::{Operator, Settings, World};
 
-/// The namespace for objects that do not name a namespace, as with kubectl.
+/// The namespace of objects that do not specify a namespace, as in kubectl.
 const NAMESPACE: &str = "default";
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// A running test cluster: an embedded server without a socket, an operator's processes, and a user. [`Kit::run`](crate::Kit::run) creates
-/// a `Lab`.
+/// A running test cluster with an embedded server without a socket, the processes of an operator, and a user.
+/// [`Kit::run`](crate::Kit::run) creates a `Lab`.
 ///
-/// The clock is tokio's paused clock, so waiting takes no real time. [Faults](Self::faults) also apply to the test's own requests, unless
-/// the fault names a process's user agent.
+/// The clock is tokio's paused clock, so waiting takes no real time. [Faults](Self::faults) also apply to the test's
+/// own requests, unless they specify the user agent of a process.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
@@ -48,7 +48,7 @@ pub struct Lab<W = ()> {
     seed: u64,
     baseline: Baseline,
     processes: Mutex<BTreeMap<String, Process>>,
-    /// The rules that [`fail`](Self::fail) has added, each with its text for reports.
+    /// The rules that were added with [`fail`](Self::fail), and their descriptions for reports.
     rules: Mutex<Vec<(RuleId, String)>>,
 }
 
@@ -59,7 +59,7 @@ impl<W: World> Lab<W> {
         seed: u64,
         journal: Arc<Journal>,
     ) -> Result<Self, Violation> {
-        // All parts of the operator use this random number generator for jitter and generated names.
+        // The operator's components use this random number generator for jitter and generated names.
         fastrand::seed(seed);
         let config = ApiServerConfig {
             seed: Some(seed),
@@ -100,15 +100,17 @@ impl<W: World> Lab<W> {
         &self.server
     }
 
-    /// Returns the server's fault script. The user agent of a process is the process's name.
+    /// Returns the server's fault script. The user agent of a process is its name.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
 
-    /// Makes the next `times` matching requests from any process fail with the HTTP status `status`. `request` is a verb and a resource, as
-    /// in reports: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, use [`faults`](Self::faults).
+    /// Makes the next `times` matching requests of any process fail with the HTTP status `status`. `request` consists
+    /// of a verb and a resource, as in reports: `patch configmaps`, `patch websites/status`, `list websites`. For other
+    /// faults, use [`faults`](Self::faults).
     ///
-    /// If this rule has not made any request fail when the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
+    /// If the rule has not affected any request at the end of the test, [`Kit::run`](crate::Kit::run) returns
+    /// [`Violation::UnusedRule`].
     ///
     /// # Panics
     ///
@@ -142,28 +144,28 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Returns the [`Cluster`] with which the test sends requests as the user.
+    /// Returns the [`Cluster`] that the test uses to send requests as the user.
     pub fn user(&self) -> &Cluster {
         &self.user
     }
 
-    /// Returns the world outside the cluster.
+    /// Returns the [`World`], which represents state outside of the cluster.
     pub fn world(&self) -> &W {
         &self.world
     }
 
-    /// Returns the requests that all processes have sent so far, oldest first.
+    /// Returns all requests of all processes, oldest first.
     pub fn requests(&self) -> Vec<SentRequest> {
         self.journal.requests()
     }
 
-    /// Creates an object as the user. Repeats the request until the server accepts the object, for example because the operator must first
-    /// install the object's CustomResourceDefinition. An object without a namespace is created in `default`.
+    /// Creates an object as the user. The request is retried until the server accepts it. For example, the operator may
+    /// first have to install the CustomResourceDefinition. If the object has no namespace, it is created in `default`.
     ///
     /// # Errors
     ///
-    /// Returns the last error after two minutes on tokio's clock. If the operator has ended with an error and no process is left, returns
-    /// the operator's error immediately.
+    /// After two minutes on tokio's clock, returns the last error. If all processes have ended and one of them failed,
+    /// immediately returns the error of the operator.
     ///
     /// # Cancel safety
     ///
@@ -175,8 +177,8 @@ impl<W: World> Lab<W> {
         Ok(created)
     }
 
-    /// Returns the object with key `key`, or `None` if the object does not exist. A key has the form `namespace/name`. The default
-    /// namespace is `default`.
+    /// Returns the object with the key `key`, or `None` if the object does not exist. The key is `namespace/name`. The
+    /// default namespace is `default`.
     ///
     /// # Errors
     ///
@@ -184,7 +186,7 @@ impl<W: World> Lab<W> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect.
+    /// Dropping the future cancels the read and has no other effect.
     pub async fn get<T: Resource + DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Violation> {
         match self.user.api::<T>().get(key_of::<T>(key)).await {
             Ok(object) => Ok(Some(object)),
@@ -193,7 +195,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Deletes the object with key `key` as the user. A missing object is not an error.
+    /// Deletes the object with the key `key` as the user. If the object does not exist, returns `Ok`.
     ///
     /// # Errors
     ///
@@ -209,17 +211,18 @@ impl<W: World> Lab<W> {
         Ok(())
     }
 
-    /// Waits until the object with key `key` satisfies a condition, and returns the object. The condition receives `None` if the object
-    /// does not exist.
+    /// Waits until the object with the key `key` meets a condition. Returns the object. If the object does not exist,
+    /// the condition is called with `None`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the condition does not become true within two minutes on tokio's clock. The error shows the object's last state.
-    /// If the operator has ended with an error and no process is left, returns the operator's error immediately.
+    /// Returns an error if the condition is not met within two minutes on tokio's clock. The error contains the last
+    /// state of the object. If all processes have ended and one of them failed, immediately returns the error of the
+    /// operator.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect.
+    /// Dropping the future stops waiting and has no other effect.
     pub async fn until<T>(
         &self,
         key: &str,
@@ -230,7 +233,7 @@ impl<W: World> Lab<W> {
         T: Resource + DeserializeOwned + Debug,
     {
         let what = format!("{} {key}: {what}", T::KIND);
-        // Repeat the request after an error, because faults also apply to the user's requests.
+        // Retry failed requests, because faults also apply to the requests of the user.
         let observe = async || self.get::<T>(key).await;
         let is_met = |found: &Result<Option<T>, Violation>| {
             self.has_failed() || found.as_ref().is_ok_and(|found| is_met(found.as_ref()))
@@ -255,8 +258,8 @@ impl<W: World> Lab<W> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }
 
-    /// Repeats a request of the user until the request succeeds, for at most [`LIMIT`] in total. If the operator has ended with an error
-    /// and no process is left, returns this error immediately.
+    /// Retries a request of the user until it succeeds, for at most [`LIMIT`] in total. If all processes have ended and
+    /// one of them failed, immediately returns the error of the operator.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,
@@ -292,7 +295,8 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Returns `true` if the world differed from its state before the run at any call to [`observe_world`](Self::observe_world).
+    /// Returns `true` if any call of [`observe_world`](Self::observe_world) found a world that was different from the
+    /// initial world.
     pub(crate) fn has_changed_world(&self) -> bool {
         self.has_changed_world.load(Ordering::Relaxed)
     }
@@ -308,7 +312,7 @@ where
 {
     let namespace = (T::Scope::SCOPE == Scope::Namespaced).then(|| object.namespace().unwrap_or(NAMESPACE));
     let api = Api::dynamic(user.client().clone(), T::api_resource(), namespace);
-    // `namespace` is `None` for a cluster-scoped resource, because the key of a cluster-scoped object has no namespace.
+    // `namespace` is `None` for a cluster-scoped resource, whose objects have no namespace.
     api.map_err(ApiError::invalid_request)?.create(object, &WriteOptions::default()).await
 }
 
@@ -320,7 +324,7 @@ pub(crate) async fn delete<T: Resource + DeserializeOwned>(user: &Cluster, key: 
     }
 }
 
-/// Parses a key of the form `namespace/name`. For a namespaced resource, the default namespace is `default`.
+/// Parses a key of the form `namespace/name`. For namespaced resources, the default namespace is `default`.
 pub(crate) fn key_of<T: Resource>(text: &str) -> ObjectKey {
     match text.split_once('/') {
         Some((namespace, name)) => ObjectKey::new(namespace, name),

@@ -1,4 +1,5 @@
-//! Tests operators with injected faults, crashes, stale views, seeded chaos and generated resources, and finds their minimal RBAC role.
+//! Tests operators with injected faults, crashes, stale reads, seeded chaos and generated resources. Also finds the
+//! minimal RBAC role of an operator.
 //!
 //! ```rust
 //! use pintle_testkit::{Kit, Violation};
@@ -54,37 +55,41 @@
 //!
 //! # Main types
 //!
-//! - A [`Kit`] contains the operator, the user's steps, and the checks.
-//! - A [`Lab`] is a single run for manual tests: the server, the operator's processes, and the user.
-//! - A [`Violation`] describes why a check failed. Its `Display` output is a report.
-//! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts. `CrdChecker::new(Website::crd())` creates a checker.
-//! - [`generate`] creates custom resources from seeds. A [`LeastRole`] contains only the permissions that an operator has used.
+//! - A [`Kit`] contains the operator, the steps of the user, and the checks.
+//! - A [`Lab`] is a single run for custom tests, with the server, the operator's processes and the user.
+//! - A [`Violation`] describes why a check has failed. The `Display` output of a `Violation` is a report.
+//! - A [`CrdChecker`] checks which objects are valid for a CustomResourceDefinition. `CrdChecker::new(Website::crd())`
+//!   creates a checker.
+//! - [`generate`] generates custom resources from seeds. A [`LeastRole`] contains exactly the permissions that an
+//!   operator has used.
 //!
 //! # How a run works
 //!
-//! A check starts one thread per processor. Each run has a single-threaded runtime with a paused tokio clock, and an embedded server
-//! without a socket. All of a process's requests pass through the test kit. The test kit records the requests, and can delay them and cut
-//! their connections. Each process is a task. Killing a process stops its requests immediately and drops the task, without releasing the
-//! Lease.
+//! A check starts one thread for each processor. Each run has a single-threaded runtime with a paused tokio clock, and
+//! an embedded server without a socket. All requests of the operator's processes go through the test kit. The test kit
+//! records requests, and can delay them or cut their connections. Each process is a task. When a process is killed, its
+//! requests stop immediately and its task is dropped. The Lease is not released.
 //!
-//! The operator's client, informers, queues, election and reconcilers are real. The server's storage, admission, watches and garbage
-//! collection are also real. Time, the network and process kills are simulated. A killed process sends no further requests, but threads
-//! that the process has started continue.
+//! The client, informers, queues, leader election and reconcilers of the operator are real. The storage, admission,
+//! watches and garbage collection of the server are also real. Time, the network and the killing of processes are
+//! simulated. A killed process sends no further requests, but threads that it has started keep running.
 //!
 //! # Guarantees
 //!
-//! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, these runs also send the same
-//!   requests. Each run seeds `fastrand`'s generator. An operator that iterates over a `HashMap`, or that works on several threads, is not
-//!   deterministic.
-//! - `survives_crashes` never counts a run without its crash as a success, and fails if a crash does not happen.
-//! - Each check ends, because the [limit](Kit::limit) on the paused clock and a maximum number of requests stop it. If the paused clock
-//!   does not advance, the [limit on real time](Kit::stall_limit) stops the check. Only an operator that blocks its thread can block the
-//!   test.
-//! - A run serves no probes, metrics or debug page, because parallel runs would use the same port. Webhooks are served on a free port.
-//! - A check fails if the operator's calls fail in a run without a disturbance, unless [`Kit::may_fail`] accepts the failures. A violation
-//!   shows the errors that the operator reported.
-//! - If the operator ends with an error and no process is left, a waiting test fails immediately with this error.
-//! - No report shows the values of a Secret.
+//! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, runs with the
+//!   same seed also send the same requests. Each run seeds `fastrand`'s generator. An operator is not deterministic if
+//!   it iterates over a `HashMap` or uses several threads.
+//! - In `survives_crashes`, a run without its planned crash is never successful. The check fails if a planned crash
+//!   does not happen.
+//! - Each check ends, because there is a [limit](Kit::limit) on the paused clock and a maximum number of requests. If
+//!   the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the check. Only an operator
+//!   that blocks its thread can block the test.
+//! - Runs do not serve probes, metrics or a debug page, because parallel runs would use the same port. Webhooks are
+//!   served on a free port.
+//! - A check fails if reconciliations fail in a run without disturbances, unless the failures are allowed with
+//!   [`Kit::may_fail`]. Violations include the errors that the operator has reported.
+//! - If all processes have ended and one of them failed, a waiting test fails immediately with the operator's error.
+//! - Reports never contain the values of a Secret.
 
 #![allow(clippy::test_attr_in_doctest, reason = "the page shows the tests of a user, and calls them")]
 

@@ -1,4 +1,4 @@
-//! The errors that a running process has recorded.
+//! The errors of a running process.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ pub(crate) struct FailedCall {
     pub(crate) controller: String,
     pub(crate) key: String,
     began: SystemTime,
-    /// The text for reports: the controller, the key and the error.
+    /// The text in reports, which consists of the controller, the key and the error.
     pub(crate) text: String,
 }
 
@@ -34,15 +34,15 @@ impl Reporter {
         controllers.iter().flat_map(|controller| failed_calls(controller, usize::MAX)).collect()
     }
 
-    /// Returns whether this process has called the reconciler for the key after `call`.
+    /// Returns whether this process has reconciled the key again after `call`.
     pub(crate) fn has_called_since(&self, call: &FailedCall) -> bool {
         let explained = self.status.controller(&call.controller).and_then(|controller| controller.explain(&call.key));
         let last = explained.and_then(|explained| explained.history?.last_call);
         last.is_some_and(|last| last.at > call.began)
     }
 
-    /// Returns the errors of the last calls, the sources that have not synced, and the informers with undecodable
-    /// objects.
+    /// Returns the errors of the last reconciliations, the sources that have not synced, and the informers with
+    /// undecodable objects.
     pub(crate) fn errors(&self) -> Vec<String> {
         let mut errors = Vec::new();
         for controller in self.status.controllers() {
@@ -61,11 +61,10 @@ impl Reporter {
         errors
     }
 
-    /// Returns `true` if the newest event for the object with key `key` is the object's deletion.
+    /// Returns `true` if the newest event for the object with the key `key` is its deletion.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         let Some(controller) = self.status.controller(controller) else { return false };
-        // The first source delivers the objects that the controller reconciles. Other sources can deliver a child with
-        // the same key.
+        // The first source is for the reconciled objects. Other sources may have a child with the same key.
         let Some((objects, _)) = controller.sources().into_iter().next() else { return false };
         let history = controller.explain(key).and_then(|explained| explained.history);
         history.is_some_and(|history| newest_change(&history.causes, &objects, key) == Some(EventChange::Deleted))

@@ -7,33 +7,34 @@ use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use pintle_apiserver::RequestVerb;
 
-/// A request that an operator process sent.
+/// A request that was sent by a process of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SentRequest {
-    /// The name of the process, such as `operator-1`. After a restart, a process has a new name.
+    /// The name of the process, such as `operator-1`. A restarted process has a new name.
     pub process: String,
-    /// The number of the request. Each process numbers its requests from 1.
+    /// The number of the request. The number of the request. Each process starts with 1.
     pub number: usize,
-    /// The verb of the request. `None` for a request without a resource, such as `/version`.
+    /// The verb of the request. `None` if the request has no resource, such as `/version`.
     pub verb: Option<RequestVerb>,
     /// The resource's API group. Empty for the core group.
     pub group: String,
-    /// The resource's plural name. Empty for a request without a resource.
+    /// The resource's plural name. Empty if the request has no resource.
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The requested namespace. Empty for cluster-scoped resources and for requests across all namespaces.
+    /// The requested namespace. Empty for cluster-scoped resources and for requests in all namespaces.
     pub namespace: String,
     /// The object's name. Empty if the request is for a collection, or if the server generates the name.
     pub name: String,
     /// The URL path without the query.
     pub path: String,
-    /// The response's HTTP status. `None` if the test kit cut the connection before the response, or if the process dropped the request.
+    /// The response's HTTP status. `None` if the connection was cut before the response, or if the process dropped the
+    /// request.
     pub code: Option<u16>,
-    /// The fault that the test kit injected into the request. Empty if there was no fault.
+    /// The fault that was injected into the request, or an empty string.
     pub fault: String,
-    /// The fields that the request changed, such as `.data.url: "a" -> "b"`. Empty if the request changed nothing.
+    /// The fields that were changed by the request, such as `.data.url: "a" -> "b"`. Empty if nothing was changed.
     pub changes: Vec<String>,
 }
 
@@ -75,8 +76,9 @@ impl SentRequest {
         Self { verb: Some(verb), group, resource, subresource, namespace, name, ..request }
     }
 
-    /// Returns `true` if both requests have the same verb, resource, subresource, namespace and name. If `with_name` is `false`, the names
-    /// may differ. Event names may always differ, because they depend on the time.
+    /// Returns `true` if both requests have the same verb, resource, subresource, namespace and name. If `with_name` is
+    /// `false`, the names may be different. The names of Events may always be different, because they depend on the
+    /// time.
     pub(crate) fn is_same(&self, other: &Self, with_name: bool) -> bool {
         let target = |request: &Self| {
             let Self { verb, group, resource, subresource, namespace, .. } = request.clone();
@@ -88,14 +90,14 @@ impl SentRequest {
         target(self) == target(other) && (!with_name || self.is_event() || self.name == other.name)
     }
 
-    /// Returns `true` if the request is a write: a create, an update, a patch or a deletion.
+    /// Returns `true` if the request is a write, which means a create, an update, a patch or a deletion.
     pub fn is_write(&self) -> bool {
         use RequestVerb::{Get, List, Watch};
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
     }
 
-    /// Returns `true` if the request is housekeeping. Requests for Leases, Events and access reviews are housekeeping, because they do not
-    /// depend on the operator's purpose.
+    /// Returns `true` if the request is housekeeping. Requests for Leases, Events and access reviews are housekeeping,
+    /// because they do not depend on the purpose of the operator.
     pub fn is_housekeeping(&self) -> bool {
         is_housekeeping(&self.group, &self.resource)
     }
@@ -104,8 +106,8 @@ impl SentRequest {
         is_lease(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request finds out which resources the server serves. The number of these requests depends on how fast the
-    /// server serves a new resource.
+    /// Returns `true` if the request asks which resources the server serves. The number of these requests depends on
+    /// how quickly the server serves a new resource.
     pub(crate) fn is_discovery(&self) -> bool {
         self.verb.is_none() || self.resource == "customresourcedefinitions" && !self.is_write()
     }
@@ -114,8 +116,9 @@ impl SentRequest {
         is_event(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request changed an object, or wrote an Event. Registering definitions and webhooks does not count. Finalizer
-    /// changes do not count either, because an operator adds its finalizer before it does its work.
+    /// Returns `true` if the request changed an object or wrote an Event. The registration of definitions and webhooks
+    /// is ignored. Changes of finalizers are also ignored, because an operator adds its finalizer before it starts its
+    /// work.
     pub(crate) fn is_effect(&self) -> bool {
         if self.is_event() {
             return self.is_write() && self.code.is_some_and(|code| code < 300);
@@ -130,14 +133,14 @@ impl SentRequest {
         is_registration(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request shows that the operator is not idle: the request changed an object, or was a failed write.
+    /// Returns `true` if the operator is not idle, because the request changed an object or was a failed write.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())
     }
 }
 
-/// Formats the request on one line, and each changed field on a separate line.
+/// Formats the request on one line. Each changed field is on a separate line.
 impl fmt::Display for SentRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} request {}: ", self.process, self.number)?;
@@ -178,7 +181,7 @@ fn is_event(group: &str, resource: &str) -> bool {
     ["", "events.k8s.io"].contains(&group) && resource == "events"
 }
 
-/// Returns `true` if a manager writes this resource at startup, before the manager leads.
+/// Returns `true` if managers write this resource at startup, before they are the leader.
 pub(crate) fn is_registration(group: &str, resource: &str) -> bool {
     matches!(
         (group, resource),

@@ -1,4 +1,4 @@
-//! The minimal RBAC role for a set of recorded requests.
+//! The minimal RBAC role for recorded requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::request::SentRequest;
 
-/// An API group, and a resource with its subresource.
+/// An API group and a resource, including the subresource.
 type Target = (String, String);
 type Rules = BTreeMap<Target, BTreeSet<String>>;
 
-/// A ServiceAccount, and the roles and bindings that allow a set of recorded requests. The `Display` implementation writes YAML for
-/// `kubectl apply`.
+/// A ServiceAccount with the roles and bindings that allow a set of recorded requests. The `Display` implementation
+/// writes YAML for `kubectl apply`.
 ///
-/// The role contains only permissions that a recorded request needed. Therefore, record a test that includes deletions and conflicts. You
-/// can also record the requests of [`survives_chaos`](crate::Kit::survives_chaos).
+/// The role contains only permissions that were needed for a recorded request. Therefore, record a test that includes
+/// deletions and conflicts. The requests of [`survives_chaos`](crate::Kit::survives_chaos) can also be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
     name: String,
@@ -25,13 +25,13 @@ pub struct LeastRole {
 }
 
 impl LeastRole {
-    /// Returns the role that `requests` need. `name` is the name of the roles and of the ServiceAccount. The ServiceAccount is in the
-    /// namespace `default`.
+    /// Returns the role that is needed for `requests`. The roles and the ServiceAccount are named `name`. The
+    /// ServiceAccount is in the namespace `default`.
     ///
-    /// - The permissions for Leases are in a Role in the Leases' namespace.
-    /// - If any request concerns all namespaces, all other permissions are in a ClusterRole.
-    /// - Otherwise, each namespace has a Role for its namespaced resources, and a ClusterRole has the permissions for
-    ///   cluster-scoped resources.
+    /// - A Role in the namespace of the Leases contains the permissions for Leases.
+    /// - If a request is for all namespaces, a ClusterRole contains all other permissions.
+    /// - Otherwise, each namespace has a Role for its namespaced resources, and a ClusterRole contains the permissions
+    ///   for cluster-scoped resources.
     pub fn of(name: impl Into<String>, requests: &[SentRequest]) -> Self {
         let relevant = || requests.iter().filter(|request| request.verb.is_some());
         let scoped: BTreeSet<(&str, &str)> = relevant()
@@ -54,18 +54,18 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // To install a definition, the operator lists the definition. If the definition is not established yet, the operator also
-            // watches the definition. Another run may therefore need the permission to watch.
+            // The operator lists definitions to install a definition. If the definition is not established yet, the
+            // operator also watches it. The permission to watch may therefore be needed in another run.
             if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
                 verbs.insert(RequestVerb::Watch.to_string());
             }
-            // Applying a missing object needs the verb `create` in addition to `patch`. Add the verb, because the applied object may be
-            // missing in another run.
+            // Applying an object that does not exist requires the verb `create` in addition to `patch`. Add `create`,
+            // because the object may not exist in another run.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
-            // Another run may need to read the object: to find out which conditions of the status belong to the operator, or
-            // whether an object that is not in the cache still exists.
+            // Another run may have to read the object. For example, the operator reads it to find out which conditions
+            // in the status it owns, or whether an object that is not cached still exists.
             if request.verb == Some(RequestVerb::Patch) && request.subresource == "status" {
                 let resource = (request.group.clone(), request.resource.clone());
                 rules.entry(resource).or_default().insert(RequestVerb::Get.to_string());
@@ -79,8 +79,8 @@ impl LeastRole {
         format!("system:serviceaccount:default:{}", self.name)
     }
 
-    /// Returns the role without the permission for `verb` on `resource`, such as `configmaps` or `websites/status`. With this role, a test
-    /// can show that the operator needs the permission.
+    /// Returns the role without the permission for `verb` on `resource`, such as `configmaps` or `websites/status`. Use
+    /// the returned role to test that the operator needs the permission.
     pub fn without(mut self, verb: &str, resource: &str) -> Self {
         for rules in self.namespaces.values_mut().chain([&mut self.cluster]) {
             for ((_, found), verbs) in rules.iter_mut() {
@@ -125,7 +125,7 @@ fn metadata(name: &str, namespace: &str) -> Value {
     }
 }
 
-/// Returns the rules as JSON. Resources in one group that have the same verbs share a rule.
+/// Returns the rules as JSON. Resources of the same group with the same verbs share a rule.
 fn rules_of(rules: &Rules) -> Vec<Value> {
     let mut shared = BTreeMap::<(&String, &BTreeSet<String>), Vec<&String>>::new();
     for ((group, resource), verbs) in rules {

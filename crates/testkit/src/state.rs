@@ -1,4 +1,4 @@
-//! The final state of a run, for comparison with other runs.
+//! The final state of a run, which is compared with other runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,10 +9,11 @@ use crate::fields::{differences, hide_secrets, normalize, replace, short};
 
 const SHOWN: usize = 20;
 
-/// The final state of a run: all objects on the server, and the world outside the cluster.
+/// The final state of a run: all objects on the server and the world outside of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
-    /// The objects, by resource and key. Objects with the same `generateName` share a key, because generated names differ from run to run.
+    /// The objects by resource and key. Objects with the same `generateName` have the same key, because generated names
+    /// are different in each run.
     objects: BTreeMap<String, Vec<Value>>,
     world: Value,
 }
@@ -101,7 +102,8 @@ fn parse(line: &str) -> Option<Stored> {
     Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
 }
 
-/// Returns an object's uid and generated name, each with a replacement. The originals differ from run to run.
+/// Returns the uid and the generated name of an object, with their replacements. The original values are different in
+/// each run.
 fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     let text = |name: &str| stored.object["metadata"][name].as_str().map(str::to_owned);
     let generated = text("generateName").map(|prefix| format!("{prefix}[generated]"));
@@ -110,7 +112,7 @@ fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     uid.into_iter().chain(text("name").zip(generated)).collect()
 }
 
-/// Masks the uids of owners that do not exist, because these uids are random.
+/// Masks the uids of owners that do not exist, because they are random.
 fn mask_unknown_owners(object: &mut Value) {
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     for uid in owners.into_iter().flatten().filter_map(|owner| owner.get_mut("uid")) {

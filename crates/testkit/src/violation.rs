@@ -7,16 +7,17 @@ use pintle_apiserver::StartError;
 
 use crate::request::SentRequest;
 
-/// A rule that the operator violated, or the reason why a check could not run.
+/// A rule that the operator violated, or the reason why a check could not be run.
 ///
-/// `Debug` writes the same text as `Display`, so the report is readable if a test calls `unwrap` or returns a `Violation`.
+/// `Debug` and `Display` write the same text. The report is therefore readable if a test calls `unwrap` or returns a
+/// `Violation`.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The embedded server or a client for it cannot be started.
+    /// The embedded server or a client could not be started.
     #[error("cannot start the test cluster: {0}")]
     Start(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A condition did not become true in time.
+    /// A condition was not met in time.
     #[error("{what}: not within {} s; last observed: {observed}{}", .within.as_secs_f64(), reported(.errors))]
     NotInTime {
         /// A description of the condition.
@@ -25,28 +26,29 @@ pub enum Violation {
         within: Duration,
         /// The last observed value.
         observed: String,
-        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        /// The errors that the operator reported: failed reconciliations, sources that have not synced, and undecodable
+        /// objects.
         errors: Vec<String>,
     },
-    /// A condition did not stay true.
+    /// A condition was no longer met.
     #[error("{what}: no longer true after {} s; observed: {observed}", .after.as_secs_f64())]
     NotConsistent {
         /// A description of the condition.
         what: String,
-        /// How long the condition stayed true.
+        /// How long the condition was met.
         after: Duration,
-        /// The value for which the condition was false.
+        /// The value that did not meet the condition.
         observed: String,
     },
-    /// One of the test's own requests failed, or a user step timed out.
+    /// A request of the test failed, or a step of the user timed out.
     #[error("{what}: {cause}")]
     Step {
-        /// A description of the request or step.
+        /// A description of the request or the step.
         what: String,
-        /// The last error of the request or step.
+        /// The last error of the request or the step.
         cause: String,
     },
-    /// The operator panicked, or ended although the check did not disturb the operator.
+    /// The operator panicked, or a process ended although the check did not disturb it.
     #[error("the process {process} ended: {cause}")]
     Ended {
         /// The name of the process.
@@ -54,68 +56,74 @@ pub enum Violation {
         /// The manager's error.
         cause: String,
     },
-    /// The operator does not become idle.
+    /// The operator did not become idle.
     #[error("the operator does not come to rest: {what}; the last writes are:{}{}", lines(.requests), reported(.errors))]
     NotSteady {
         /// The limit that was reached.
         what: String,
         /// The last write requests.
         requests: Vec<SentRequest>,
-        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        /// The errors that the operator reported: failed reconciliations, sources that have not synced, and undecodable
+        /// objects.
         errors: Vec<String>,
     },
-    /// The operator sent a write although it should have been idle. Some checks allow no writes at all, and other checks allow writes that
-    /// change nothing.
+    /// The operator sent a write when it should have been idle. Depending on the check, writes that change nothing are
+    /// allowed.
     #[error("{what}:{}", lines(.requests))]
     Wrote {
-        /// The rule that the operator violated.
+        /// The rule that was violated.
         what: String,
         /// The requests that violated the rule.
         requests: Vec<SentRequest>,
     },
-    /// The final objects differ from the result of an undisturbed run.
+    /// The final state is different from the final state of an undisturbed run.
     #[error("{what}: the final state differs from that of an undisturbed run:{}\nthe last requests are:{}{}", lines(.differences), lines(.requests), reported(.errors))]
     NotConverged {
         /// A description of the disturbance.
         what: String,
-        /// The objects and fields that differ. Each difference shows the undisturbed run's value first.
+        /// The objects and fields that are different. In each difference, the value of the undisturbed run is first.
         differences: Vec<String>,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
-        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        /// The errors that the operator reported: failed reconciliations, sources that have not synced, and undecodable
+        /// objects.
         errors: Vec<String>,
     },
-    /// A [`Lab::fail`](crate::Lab::fail) rule did not make any request fail. Therefore, the test did not show how the operator handles the
-    /// failure.
+    /// A rule of [`Lab::fail`](crate::Lab::fail) did not affect any request. Therefore, the test did not check how the
+    /// operator handles the failure.
     #[error("no request was failed by the rule {rule:?}; the last requests are:{}{}", lines(.requests), reported(.errors))]
     UnusedRule {
-        /// The kind of request and the status, such as `patch configmaps: 503`.
+        /// The kind of the request and the status, such as `patch configmaps: 503`.
         rule: String,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
-        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        /// The errors that the operator reported: failed reconciliations, sources that have not synced, and undecodable
+        /// objects.
         errors: Vec<String>,
     },
-    /// The operator changed nothing in the run without a disturbance, so runs with disturbances would prove nothing. Definitions,
-    /// registered webhooks and finalizers do not count as changes. Events count as changes. A world that differed from its first state
-    /// after any user step also counts.
+    /// The operator changed nothing in the run without disturbances, so other runs would prove nothing. Definitions,
+    /// webhook registrations and finalizers are not considered changes. Events count as changes. A world that was
+    /// different from its initial state after any step is also considered a change.
     #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}{}", lines(.requests), reported(.errors))]
     NoEffect {
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
-        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        /// The errors that the operator reported: failed reconciliations, sources that have not synced, and undecodable
+        /// objects.
         errors: Vec<String>,
     },
-    /// In a run without a disturbance, a key's calls failed until the operator was idle, or until the user deleted the object. Runs with
-    /// disturbances would prove nothing. If the failures are expected, use [`Kit::may_fail`](crate::Kit::may_fail). If the operator only
-    /// needs more time, increase [`Kit::quiet`](crate::Kit::quiet).
+    /// In a run without disturbances, reconciliations of a key failed until the operator was idle or the user deleted
+    /// the object. Runs with disturbances would prove nothing. If the failures are expected, use
+    /// [`Kit::may_fail`](crate::Kit::may_fail). If the operator only needs more time, increase
+    /// [`Kit::quiet`](crate::Kit::quiet).
     #[error("calls fail although nothing disturbs the operator (`Kit::may_fail` accepts failures of a key):{}", lines(.errors))]
     FailedCalls {
-        /// The process, the controller, the key and the error for each key.
+        /// For each key, the process, the controller, the key and the error.
         errors: Vec<String>,
     },
-    /// The operator did not send the request at which it should crash, although it sent the request in the run without a crash. Therefore,
-    /// the check did not show how the operator handles this crash. The operator is probably not deterministic.
+    /// The operator did not send the request at which it was supposed to crash, although it sent the request in the run
+    /// without a crash. Therefore, the check did not test how the operator handles the crash. The operator is probably
+    /// not deterministic.
     #[error("{what}: the operator did not send this request in {runs} runs, so the crash did not happen; the last requests are:{}", lines(.requests))]
     NoCrash {
         /// A description of the crash.
@@ -130,19 +138,19 @@ pub enum Violation {
     TwoLeaders {
         /// A description of the disturbance.
         what: String,
-        /// The writes that the process sent while it did not lead.
+        /// The writes that the process sent when it was not the leader.
         writes: Vec<String>,
     },
-    /// After the disturbance, more tasks are alive than in an undisturbed run.
+    /// After the disturbance, there are more tasks than in an undisturbed run.
     #[error(
         "{what}: {found} tasks are alive at the end, and {expected} in an undisturbed run: the operator leaks tasks"
     )]
     Leak {
         /// A description of the disturbance.
         what: String,
-        /// The number of tasks that are alive.
+        /// The number of tasks.
         found: usize,
-        /// The number of tasks that are alive at the end of an undisturbed run.
+        /// The number of tasks at the end of an undisturbed run.
         expected: usize,
     },
 }
@@ -154,7 +162,7 @@ impl fmt::Debug for Violation {
 }
 
 impl Violation {
-    /// Adds a note to a violation about a limit or a condition. Other violations stay unchanged.
+    /// Adds a note to a violation that is about a limit or a condition. Other violations stay unchanged.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         if let Self::NotSteady { what, .. } | Self::NotInTime { what, .. } = &mut self {
             *what = format!("{what} ({note})");

@@ -10,8 +10,8 @@ use crate::violation::Violation;
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The interval between two observations is the time since the start divided by this number. Therefore, even a long wait has only a few
-/// hundred observations.
+/// The interval between two observations is the time since the start divided by this number. Even a long wait therefore
+/// has only a few hundred observations.
 const PART: u32 = 50;
 
 /// Returns the interval until the next observation. `since` is the time since the start.
@@ -19,10 +19,11 @@ pub(crate) fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
 
-/// Observes a value until `accept` returns `true`, and returns the accepted value. Waits at most two minutes on tokio's clock. For another
-/// timeout, use [`eventually_within`].
+/// Observes a value repeatedly until `accept` returns `true`. Returns the accepted value. Waits for at most two minutes
+/// on tokio's clock. For another timeout, use [`eventually_within`].
 ///
-/// The interval between two observations is 20 ms at first. After one second, it is 2 % of the time since the start.
+/// The interval between two observations is initially 20 ms. After one second, the interval is 2 % of the time since
+/// the start.
 ///
 /// # Examples
 ///
@@ -43,11 +44,11 @@ pub(crate) fn interval(since: Duration) -> Duration {
 ///
 /// # Errors
 ///
-/// Returns an error if `accept` has not returned `true` within the timeout. The error shows the last value.
+/// Returns an error if `accept` does not return `true` within the timeout. The error contains the last value.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future has no effect, unless dropping `observe` has an effect.
+/// Dropping the future only has an effect if dropping `observe` has an effect.
 pub async fn eventually<T: Debug>(
     what: &str,
     observe: impl AsyncFnMut() -> T,
@@ -56,15 +57,16 @@ pub async fn eventually<T: Debug>(
     eventually_within(LIMIT, what, observe, accept).await
 }
 
-/// Like [`eventually`], with the timeout `within`. Observes the value at least once, and once more when the timeout has passed.
+/// Like [`eventually`], with the timeout `within`. The value is observed at least once, and once more at the end of the
+/// timeout.
 ///
 /// # Errors
 ///
-/// Returns an error if `accept` has not returned `true` within the timeout. The error shows the last value.
+/// Returns an error if `accept` does not return `true` within the timeout. The error contains the last value.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future has no effect, unless dropping `observe` has an effect.
+/// Dropping the future only has an effect if dropping `observe` has an effect.
 pub async fn eventually_within<T: Debug>(
     within: Duration,
     what: &str,
@@ -87,16 +89,17 @@ pub async fn eventually_within<T: Debug>(
     }
 }
 
-/// Checks for `during` on tokio's clock that `accept` returns `true` for each observed value. Returns the last value. Observes the value at
-/// least once, and once more when the time has passed. The intervals between observations are the same as for [`eventually`].
+/// Checks that `accept` returns `true` for each observed value during the given time on tokio's clock. Returns the last
+/// value. The value is observed at least once, and once more at the end of the given time. The intervals between
+/// observations are the same as in [`eventually`].
 ///
 /// # Errors
 ///
-/// Returns an error if `accept` returns `false`. The error shows the rejected value.
+/// Returns an error if `accept` returns `false`. The error contains the rejected value.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future has no effect, unless dropping `observe` has an effect.
+/// Dropping the future only has an effect if dropping `observe` has an effect.
 pub async fn consistently<T: Debug>(
     during: Duration,
     what: &str,

@@ -1,4 +1,4 @@
-//! The connection between an operator process and the server.
+//! The connection between a process of the operator and the server.
 
 mod frames;
 
@@ -28,23 +28,23 @@ use crate::request::SentRequest;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Whether a connection is cut before or after its request takes effect.
+/// Whether a connection is cut before or after the request takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The connection is cut before the request takes effect. The server never receives the request.
+    /// Cut the connection before the request takes effect. The server does not receive the request.
     Before,
-    /// The connection is cut after the request has taken effect. The client never receives the response.
+    /// Cut the connection after the request has taken effect. The client does not receive the response.
     After,
 }
 
-/// The request at which the process is killed. A number cannot identify this request, because the order of concurrent requests differs from
-/// run to run.
+/// The request at which the process is killed. The request cannot be identified by a number, because concurrent
+/// requests have a different order in each run.
 #[derive(Clone, Debug)]
 pub(crate) struct CrashPoint {
     pub(crate) request: SentRequest,
-    /// Whether the names of the objects must be equal.
+    /// Whether the object names must be equal.
     pub(crate) with_name: bool,
-    /// The position among the process's matching requests, starting from 1.
+    /// The position among the matching requests of the process, starting with 1.
     pub(crate) occurrence: usize,
     pub(crate) cut: Cut,
 }
@@ -57,23 +57,23 @@ impl CrashPoint {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Disturbances {
-    /// The fraction of requests whose connection is cut, from 0 to 1.
+    /// The fraction of requests whose connection is cut, between 0 and 1.
     pub(crate) cuts: f64,
-    /// The longest delay of a request, and of its response.
+    /// The maximum delay of a request and of its response.
     pub(crate) delay: Duration,
-    /// The longest delay of a watch event.
+    /// The maximum delay of a watch event.
     pub(crate) lag: Duration,
     /// The time at which the disturbances end.
     pub(crate) until: Instant,
 }
 
-/// The state that a process and its connection share.
+/// The state that is shared by a process and its connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// Cancelled when the process is killed. The cancellation stops all of the process's requests.
+    /// Cancelled when the process is killed, to stop all requests of the process.
     dead: CancellationToken,
     state: Mutex<LinkState>,
 }
@@ -86,7 +86,7 @@ struct LinkState {
     matched: usize,
     disturbances: Option<Disturbances>,
     random: Rng,
-    /// Cancelled when all open watches break. The cancellation wakes the watches in the order in which they began.
+    /// Cancelled when all open watches break. The token wakes the watches in the order in which they were opened.
     broken: CancellationToken,
 }
 
@@ -132,7 +132,8 @@ impl Link {
     }
 
     fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
-        // The lock ignores poisoning. Code under the lock cannot panic halfway through a change, so the state is consistent.
+        // The lock ignores poisoning. No code panics between two related writes under the lock, so the state is
+        // consistent.
         with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -160,7 +161,8 @@ impl Link {
 
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
-            // Delay only half of the events. In a real cluster, events that had to wait for a delayed event often arrive together.
+            // Delay only half of the events. In a real cluster, events that were blocked by a delayed event often
+            // arrive together.
             Some(disturbances) if state.random.bool() => share(disturbances.lag, state.random.f64()),
             _ => Duration::ZERO,
         })
@@ -190,7 +192,7 @@ impl Link {
         if disturbance.cut == Some(Cut::Before) {
             return self.cut(index, disturbance, "cut before it took effect").await;
         }
-        // Do not compute the changes of Leases and Events, because such changes are frequent and reports do not show them.
+        // Do not compute the changes of Leases and Events, because they are frequent and are not part of reports.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
         let before = if is_watched && !sent.name.is_empty() {
             self.read(&object_path(&head.uri, sent, None)).await
@@ -228,7 +230,7 @@ impl Link {
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
     }
 
-    /// Records a Lease write. If a fault has replaced the response, reads the stored Lease from the server.
+    /// Records a Lease write. If the response was replaced by a fault, reads the stored Lease from the server.
     async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
         let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
         let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();
@@ -238,7 +240,7 @@ impl Link {
                 let Some(wanted) = parse(request) else { return };
                 let name = wanted.pointer("/metadata/name").and_then(Value::as_str);
                 match self.read(&object_path(uri, sent, name)).await {
-                    // If the specs of the two Leases differ, the write has failed.
+                    // The write has failed if the specs of the two Leases are different.
                     Some(stored) if stored["spec"] == wanted["spec"] => stored,
                     _ => return,
                 }
@@ -271,7 +273,7 @@ impl Link {
         fields::changes(&sent.resource, before, after)
     }
 
-    /// Reads an object from the server, without disturbances. Returns `None` if the object does not exist.
+    /// Reads an object from the server without disturbances. Returns `None` if the object does not exist.
     async fn read(&self, path: &str) -> Option<Value> {
         let request = Request::get(path).header(USER_AGENT, crate::OWN_AGENT).body(Full::<Bytes>::default()).ok()?;
         let answer = self.server.in_process().call(request).await.ok()?;
@@ -286,8 +288,8 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the written object, without a subresource. If the request has created the object, the path contains the new object's
-/// name.
+/// Returns the path of the written object, without the subresource. If the object was created, the path contains the
+/// name of the new object.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();
     if sent.name.is_empty() {

@@ -1,4 +1,4 @@
-//! The operator under test, its world outside the cluster, and the settings for its runs.
+//! The operator under test, its world outside of the cluster, and the settings of its runs.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +10,14 @@ use pintle_operator::Manager;
 use serde::Serialize;
 use serde_json::Value;
 
-/// State that an operator changes outside the cluster, such as a DNS zone. Each run gets a new world from [`Default`]. Clones must be
-/// handles to the same world, as with an `Arc<Mutex<T>>`.
+/// State outside of the cluster that an operator changes, such as a DNS zone. Each run creates a new world with
+/// [`Default`]. Clones must share the same state, as with an `Arc<Mutex<T>>`.
 pub trait World: Clone + Default + Send + Sync + 'static {
-    /// Returns the part of the world's state that must be the same in every run.
+    /// Returns the part of the state that must be the same in every run.
     fn state(&self) -> Value;
 }
 
-/// The world of an operator that changes nothing outside the cluster.
+/// The world of an operator that changes nothing outside of the cluster.
 impl World for () {
     fn state(&self) -> Value {
         Value::Null
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) limit: Duration,
     pub(crate) stall_limit: Duration,
     pub(crate) may_fail: BTreeSet<String>,
-    /// The user as which the operator sends requests, and the manifests of its roles. With `None`, the operator has an administrator's
-    /// permissions.
+    /// The user for the operator's requests, and the manifests of its roles. If `None`, the operator has the
+    /// permissions of an administrator.
     pub(crate) permissions: Option<(Impersonate, String)>,
 }

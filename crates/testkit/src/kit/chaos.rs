@@ -32,7 +32,7 @@ const RESTART: Duration = Duration::from_secs(1);
 ///
 /// # Panics
 ///
-/// Panics if the variable is neither a count nor a range.
+/// Panics if the variable is not a count or a range.
 pub fn seeds(default: u64) -> Range<u64> {
     let Ok(text) = std::env::var("PINTLE_SEEDS") else { return 0..default };
     parse(&text)

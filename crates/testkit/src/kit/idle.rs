@@ -19,8 +19,9 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the requests with which the second process changed objects, and the changed fields. Returns [`Violation::NoEffect`] if the
-    /// kit has steps, but the first operator process makes no changes. Returns [`Violation::FailedCalls`] if a process's calls fail.
+    /// Returns the requests with which the second process changed objects, including the changed fields. Returns
+    /// [`Violation::NoEffect`] if the kit has steps but the first process changes nothing. Returns
+    /// [`Violation::FailedCalls`] if reconciliations fail.
     ///
     /// # Panics
     ///
@@ -42,12 +43,13 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write requests for `during` on the paused clock. Writes that change nothing are not allowed
-    /// either. Writes of Leases and Events are allowed.
+    /// Checks that an idle operator sends no write requests for `during` on the paused clock. Writes that change
+    /// nothing are also forbidden. Writes of Leases and Events are allowed.
     ///
     /// # Errors
     ///
-    /// Returns the write requests. Returns [`Violation::FailedCalls`] if calls fail before the operator is idle.
+    /// Returns the write requests. Returns [`Violation::FailedCalls`] if reconciliations fail before the operator is
+    /// idle.
     ///
     /// # Panics
     ///
@@ -64,7 +66,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs all user steps, and waits after each step until the operator is idle. Returns the failed calls.
+    /// Performs all steps of the user. After each step, waits until the operator is idle. Returns the failed calls.
     pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<Failures, Violation> {
         let mut failures = Failures::default();
         let progress = Progress::new();

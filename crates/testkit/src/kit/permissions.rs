@@ -8,13 +8,14 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Returns a role with only the permissions that the operator needs. To find these permissions, this method runs all steps, stops the
-    /// process gracefully, and starts a second process. The role allows all requests of both processes.
+    /// Returns a role that contains only the permissions that the operator needs. To determine the permissions, this
+    /// method runs all steps, stops the process gracefully, and starts a second process. All requests of both processes
+    /// are allowed by the role.
     ///
     /// # Errors
     ///
-    /// Returns an error if the operator does not become idle, or if a step fails. Returns [`Violation::NoEffect`] if the kit has steps, but
-    /// the operator changes nothing. Returns [`Violation::FailedCalls`] if calls fail.
+    /// Returns an error if the operator does not become idle, or if a step fails. Returns [`Violation::NoEffect`] if
+    /// the kit has steps but the operator changes nothing. Returns [`Violation::FailedCalls`] if calls fail.
     ///
     /// # Panics
     ///
@@ -32,7 +33,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Restricts the operator to `role` in all checks. The checks then show whether the role is sufficient.
+    /// Restricts the operator to `role` in all checks. Use the restricted operator to check whether the role is
+    /// sufficient.
     pub fn restricted(mut self, role: &LeastRole) -> Self {
         let user = Impersonate { user: role.user(), ..Impersonate::default() };
         self.settings.permissions = Some((user, role.to_string()));

@@ -6,10 +6,12 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Event, Metadata, Subscriber};
 
-/// A subscriber that discards all logs. With [`NoSubscriber`], the operator would print its first error to stderr.
+/// A subscriber that discards all log events. With [`NoSubscriber`], the first error of the operator would be printed
+/// to stderr.
 struct Quiet;
 
-/// Discards this thread's logs until the guard is dropped. Does nothing if the program has installed a subscriber.
+/// Discards the logs of the current thread until the guard is dropped. If the program has installed a subscriber, does
+/// nothing.
 pub(super) fn discard_logs() -> Option<DefaultGuard> {
     get_default(|current| current.is::<NoSubscriber>()).then(|| set_default(Quiet))
 }

@@ -17,10 +17,10 @@ use crate::violation::Violation;
 
 /// The stack size of each thread. The stack is large, because futures are large in unoptimized builds.
 const STACK: usize = 16 << 20;
-/// The number of checks after which a run counts as stalled, if the paused clock has not advanced between them.
+/// The number of consecutive checks without progress of the paused clock after which a run is considered stalled.
 const CHECKS: u32 = 10;
 
-/// Executes a run on a separate thread, with [`block_on`].
+/// Executes a run with [`block_on`] on a separate thread.
 pub(super) fn one<R: Send>(
     stall_limit: Duration,
     run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation> + Send,
@@ -37,13 +37,13 @@ pub(super) fn one<R: Send>(
     })
 }
 
-/// Executes the jobs on all processors until a job fails. If several jobs fail, returns the failure of the first failed job in `jobs`. A
-/// job executes its runs with [`block_on`].
+/// Executes jobs on all processors until a job fails. If several jobs fail, returns the failure of the job that is
+/// first in `jobs`. Jobs execute their runs with [`block_on`].
 pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {
-        // Discard the logs, because errors are expected in these runs.
+        // Discard the logs, because these runs are expected to cause errors.
         let _quiet = discard_logs();
         while let Some(job) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|job| *job < jobs.len()) {
             if is_over.load(Ordering::Relaxed) {
@@ -85,7 +85,7 @@ pub(super) fn block_on<R>(
 ) -> Result<R, Violation> {
     let pulse = Pulse::default();
     let parked = pulse.clone();
-    // The paused clock advances only when the runtime parks. The runtime parks when no task is ready.
+    // The paused clock advances only when the runtime parks, which happens when no task is ready.
     let mut runtime = Builder::new_current_thread();
     runtime.enable_all().start_paused(true).on_thread_park(move || parked.beat());
     let runtime = runtime.build().map_err(|error| Violation::Start(Box::new(error)))?;
@@ -101,7 +101,7 @@ pub(super) fn block_on<R>(
     })
 }
 
-/// The time of the paused clock when the runtime last parked.
+/// The paused clock's time at which the runtime last parked.
 #[derive(Clone, Default)]
 struct Pulse(Arc<Mutex<Option<Instant>>>);
 
@@ -115,13 +115,14 @@ impl Pulse {
     }
 }
 
-/// Starts a thread that cancels `stalled` if the paused clock does not advance for `limit` of real time. The thread ends when the returned
-/// sender is dropped.
+/// Starts a thread that cancels `stalled` if the paused clock does not advance for `limit` of real time. Dropping the
+/// returned sender ends the thread.
 fn watchdog(pulse: Pulse, limit: Duration, stalled: CancellationToken) -> Result<Sender<()>, Violation> {
     let (sender, run) = channel();
     let watch = move || {
         let (mut last, mut unchanged) = (pulse.last(), 0);
-        // Count checks instead of measuring the time, because a debugger or a suspended machine also stops this thread.
+        // Count checks instead of measuring the time, because a debugger or a suspended machine also pauses this
+        // thread.
         while run.recv_timeout(limit / CHECKS) == Err(RecvTimeoutError::Timeout) {
             let now = pulse.last();
             unchanged = if now == last { unchanged + 1 } else { 0 };

@@ -16,7 +16,7 @@ pub(super) struct Step {
     pub(super) act: Box<dyn Fn(Cluster) -> Act + Send + Sync>,
 }
 
-/// The user's progress: the number of steps that are allowed, and the number of steps that are complete.
+/// The progress of the user: the number of allowed steps and the number of completed steps.
 pub(super) struct Progress {
     allowed: watch::Sender<usize>,
     done: watch::Sender<usize>,
@@ -32,14 +32,14 @@ impl Progress {
     }
 
     pub(super) async fn done(&self, steps: usize) {
-        // An error is impossible, because `self` owns the sender.
+        // Waiting cannot fail, because `self` owns the sender.
         let _ = self.done.subscribe().wait_for(|done| *done >= steps).await;
     }
 
     pub(super) async fn perform<W: World>(&self, lab: &Lab<W>, steps: &[Step]) -> Result<(), Violation> {
         let mut allowed = self.allowed.subscribe();
         for (index, step) in steps.iter().enumerate() {
-            // An error is impossible, because `self` owns the sender.
+            // Waiting cannot fail, because `self` owns the sender.
             let _ = allowed.wait_for(|allowed| *allowed > index).await;
             let what = format!("the user's step {:?}", step.name);
             lab.attempt(&what, async || (step.act)(lab.user().clone()).await).await?;

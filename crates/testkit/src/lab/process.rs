@@ -17,7 +17,7 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Disturbances, Link, Wire};
 use crate::world::World;
 
-/// An operator process: a task with its own clients and caches.
+/// A process of the operator, which is a task with its own clients and caches.
 #[derive(Debug)]
 pub(super) struct Process {
     link: Arc<Link>,
@@ -26,7 +26,7 @@ pub(super) struct Process {
 }
 
 impl<W: World> Lab<W> {
-    /// Starts an operator process and returns its name: `operator-1`, `operator-2` and so on.
+    /// Starts a process of the operator and returns its name: `operator-1`, `operator-2` and so on.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl<W: World> Lab<W> {
         let running = self.journal.running(&name);
         let run = async move {
             let _running = running;
-            // Processes serve no probes, metrics or debug page, because parallel runs would use the same port.
+            // Processes do not serve probes, metrics or a debug page, because parallel runs would use the same port.
             let running = async {
                 let manager = operator(cluster.clone(), world).without_server();
                 journal.report(&own_link.process, Reporter::of(&manager));
@@ -78,7 +78,7 @@ impl<W: World> Lab<W> {
             if let Some(cause) = cause {
                 journal.ended(&own_link.process, cause);
             }
-            // Send the pending Events to the server, as a real program does before it exits.
+            // Send pending Events to the server, like a real program before it exits.
             tokio::select! {
                 biased;
                 () = own_link.dead().cancelled() => {}
@@ -89,8 +89,8 @@ impl<W: World> Lab<W> {
         Ok(name)
     }
 
-    /// Kills a process, like SIGKILL. All of the process's requests stop immediately, and the process does not release
-    /// the Lease. Returns when the process's memory is freed. Does nothing if the process has already ended.
+    /// Kills a process, like SIGKILL. All requests of the process stop immediately, and the Lease is not released.
+    /// Returns after the memory of the process has been freed. If the process has already ended, does nothing.
     ///
     /// # Cancel safety
     ///
@@ -101,16 +101,16 @@ impl<W: World> Lab<W> {
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task does not panic, because it catches panics of the operator.
+            // The task never panics, because it catches panics of the operator.
             let _ = task.await;
         }
     }
 
-    /// Stops a process, like SIGTERM, and waits until it has ended.
+    /// Stops a process like SIGTERM, and waits until the process has ended.
     ///
     /// # Errors
     ///
-    /// Returns an error if the process ends with an error or a panic, during this call or earlier.
+    /// Returns an error if the process ends with an error or a panic, or has already ended in this way.
     ///
     /// # Cancel safety
     ///
@@ -121,7 +121,7 @@ impl<W: World> Lab<W> {
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task does not panic, because it catches panics of the operator.
+            // The task never panics, because it catches panics of the operator.
             let _ = task.await;
         }
         self.check_ended()
@@ -159,7 +159,7 @@ impl<W: World> Lab<W> {
     }
 
     fn processes(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Process>> {
-        // The lock ignores poisoning. Code under the lock cannot panic halfway through a change, so the state is
+        // The lock ignores poisoning. No code panics between two related writes under the lock, so the state is
         // consistent.
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,12 +8,13 @@ use crate::violation::Violation;
 use crate::world::World;
 
 pub(super) const SHOWN: usize = 15;
-/// The pause between two comparisons of the state with the expected state.
+/// The interval between comparisons of the state with the expected state.
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {
-    /// Waits until the operator is idle. The operator is idle if it has changed no object during the whole [quiet
-    /// time](crate::Kit::quiet), and none of its writes has failed. Leases and Events do not count.
+    /// Waits until the operator is idle. The operator is idle if it has not changed any object for the duration of the
+    /// [quiet time](crate::Kit::quiet), and no write has failed during this time. Writes of Leases and Events are
+    /// ignored.
     ///
     /// # Errors
     ///
@@ -23,16 +24,16 @@ impl<W: World> Lab<W> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect.
+    /// Dropping the future stops waiting and has no other effect.
     pub async fn steady(&self) -> Result<(), Violation> {
         self.rest().await?;
         self.check_ended()
     }
 
-    /// Waits until the operator is idle. Processes may end during this wait.
+    /// Waits until the operator is idle. Processes may end in the meantime.
     pub(crate) async fn rest(&self) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
-        // Count a user action shortly before this call as activity.
+        // The user may have acted immediately before this call, so wait for the full quiet time.
         self.journal.touch();
         loop {
             self.server.settle().await;

@@ -1,4 +1,4 @@
-//! The body of a watch response. The body can delay its events and break.
+//! The body of a watch response, which can delay events and break.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,7 +24,7 @@ struct Watched {
     rest: BytesMut,
 }
 
-/// Returns a body that delivers a watch's lines in order, each line after a delay, until the watch breaks.
+/// Returns a body that delivers the lines of a watch in order, each with a delay, until the watch breaks.
 pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: CancellationToken) -> TransportBody {
     let watched = Watched { body: Box::pin(body), link, broken, lines: VecDeque::new(), rest: BytesMut::new() };
     let frames = stream::unfold(Some(watched), |watched: Option<Watched>| async move {

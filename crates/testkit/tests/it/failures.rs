@@ -1,4 +1,4 @@
-//! Tests with operators whose calls fail.
+//! Tests of operators with failing reconciliations.
 
 use std::env;
 use std::io::{self, Write};
@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::website::{ConfigMap, Website, config_map, operator, site};
 
-/// This environment variable is set in the child process.
+/// The environment variable that is set in the child process.
 const CHILD: &str = "PINTLE_TEST_FAILURES_CHILD";
 
 fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("failures", cluster).install::<Website>().controller(controller)
 }
 
-/// Applies a ConfigMap, and then always fails, because the controller does not own ConfigMaps.
+/// Applies a ConfigMap and then always fails, because the controller does not own ConfigMaps.
 async fn apply_twice(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply_unowned(config_map(&site)).await?;
     cx.apply(config_map(&site)).await?;
@@ -130,12 +130,11 @@ fn failed_wait_shows_the_error_of_the_reconciler() {
     assert!(text.contains(".owns::<ConfigMap>()"), "{text}");
 }
 
-/// The test runs its own program again as a child process, because other tests in this program also install log
-/// subscribers.
+/// The test runs its program again as a child process, because other tests of the program also install log subscribers.
 #[test]
 fn first_error_is_printed_only_in_undisturbed_runs() {
     if env::var_os(CHILD).is_some() {
-        // The faults of these runs cause errors.
+        // These runs report errors, because faults are injected.
         Kit::new(operator).create(site("blog")).survives_chaos(0..4).unwrap();
         writeln!(io::stderr(), "{CHILD}").unwrap();
         Kit::new(forgets_owns).create(site("blog")).second_run_writes_nothing().unwrap_err();
@@ -151,15 +150,15 @@ fn first_error_is_printed_only_in_undisturbed_runs() {
     assert!(undisturbed.contains("pintle: controller \"website\" fails for default/blog: "), "{errors}");
 }
 
-/// A kind without an installed CustomResourceDefinition.
+/// A kind whose CustomResourceDefinition is not installed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Certificate {
     metadata: ObjectMeta,
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// A type that does not match the definition. The server accepts a website without an owner, but this type requires an
-/// owner.
+/// A type that is inconsistent with the definition. The server accepts websites without an owner, but this type
+/// requires an owner.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
     metadata: ObjectMeta,

@@ -1,4 +1,4 @@
-//! Tests of the kit with correct and wrong operators.
+//! Tests of the kit with correct and incorrect operators.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::print_stdout, reason = "reports of checks are for people")]
 

@@ -1,7 +1,8 @@
-//! Tests with known bug patterns in operators. The test kit must reject each wrong reconciler and accept the corrected reconciler.
+//! Tests with known patterns of bugs in operators. The test kit must reject each incorrect reconciler and accept its
+//! corrected version.
 //!
-//! The patterns are crashes between two effects, lagging views, and missed events. The patterns come from the papers on Sieve (OSDI 2022)
-//! and Kamera. Both papers found such bugs in real operators.
+//! The patterns are crashes between two effects, stale reads and missed events. The patterns are taken from the papers
+//! on Sieve (OSDI 2022) and Kamera. Both papers found bugs with these patterns in real operators.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -31,7 +32,7 @@ fn not_converged<T: std::fmt::Debug>(result: Result<T, Violation>, expected: &st
     }
 }
 
-/// Adds a DNS record without a finalizer. If the site is deleted while the operator is down, the record leaks.
+/// Adds a DNS record without using a finalizer. The record leaks if the site is deleted while the operator is down.
 fn without_finalizer(cluster: Cluster, zone: Zone) -> Manager {
     let other = zone.clone();
     let publish = move |site: Arc<Website>, cx: Context<Website>| {
@@ -75,8 +76,8 @@ fn effect_without_finalizer_is_caught() {
     kit(with_finalizer).survives_crashes().unwrap();
 }
 
-/// Creates a child with a generated name, and then records the name in the status. After a crash between these two writes, the reconciler
-/// creates a second child.
+/// Creates a child with a generated name and then records the name in the status. After a crash between the two writes,
+/// a second child is created.
 async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         let mut map = config_map(&site);
@@ -92,7 +93,7 @@ async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Act
     Ok(Action::await_change())
 }
 
-/// The corrected form of `generated_child`. The child's name depends only on the owner.
+/// The corrected form of `generated_child`. The name of the child depends only on the owner.
 async fn named_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let stored = cx.apply(config_map(&site)).await?;
     cx.apply_status(Status { url: stored.metadata.name.clone(), conditions: Conditions::default() }).await?;
@@ -110,8 +111,8 @@ fn generated_name_before_the_record_is_caught() {
         .unwrap();
 }
 
-/// Writes the status before it creates the child, and creates no child if the status is set. After a crash between these two writes, the
-/// child is never created.
+/// Writes the status and then creates the child, unless the status is already set. After a crash between the two
+/// writes, the child is never created.
 async fn trusts_its_status(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         cx.apply_status(Status { url: "provisioned".into(), conditions: Conditions::default() }).await?;
@@ -127,7 +128,7 @@ fn decision_on_the_own_status_is_caught() {
     not_converged(wrong.survives_crashes(), "configmaps default/blog: does not exist");
 }
 
-/// Counts the children in a cache. The cache may not contain the operator's latest writes yet.
+/// Counts the children in a cache. The cache may not yet contain the operator's latest writes.
 async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if cx.owned::<ConfigMap>()?.is_empty() {
         let mut map = config_map(&site);
@@ -138,7 +139,7 @@ async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Ac
         };
         cx.cluster().namespaced::<ConfigMap>("default").create(&map, &WriteOptions::default()).await?;
     }
-    // The next reconciliation may run before the event of this write arrives.
+    // The next reconciliation may start before the event of this write arrives.
     Ok(Action::requeue_after(std::time::Duration::from_secs(2)))
 }
 
@@ -152,7 +153,7 @@ fn decision_on_a_stale_cache_is_caught() {
     right.survives_reordering(0..6).unwrap();
 }
 
-/// Deletes the child by name. A new leader with a stale view deletes the child of a newer site with the same name.
+/// Deletes the child by name. A new leader with outdated data deletes the child of a newer site with the same name.
 async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     match cx
         .cluster()
@@ -166,7 +167,7 @@ async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Clea
     }
 }
 
-/// The corrected form of `retire_by_name`. The deletion has a precondition: the uid of the child in the cache.
+/// The corrected form of `retire_by_name`. The deletion has the uid of the cached child as a precondition.
 async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     for map in cx.owned::<ConfigMap>()? {
         cx.delete(&map).await?;
@@ -210,8 +211,8 @@ fn deletion_by_name_is_caught() {
     kit(false).survives_stale_views(8..14).unwrap();
 }
 
-/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is recreated with a different domain,
-/// the operator may see only an update. In this case, the first site's child is never deleted.
+/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is re-created with
+/// a different domain, the operator may only see an update. In this case, the child of the first site is never deleted.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);
@@ -228,7 +229,8 @@ async fn forget_by_label(key: ObjectKey, cx: Context<Website>) -> Result<()> {
     Ok(())
 }
 
-/// The corrected form of `child_by_domain`. The site owns the child, and each reconciliation deletes unneeded children.
+/// The corrected form of `child_by_domain`. The site owns the child, and each reconciliation deletes children that are
+/// no longer needed.
 async fn owned_child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);
@@ -304,7 +306,7 @@ where
     }
 }
 
-/// The order of requests differs from run to run. Nevertheless, the crash happens at the same request.
+/// Requests have a different order in each run. Nevertheless, the crash occurs at the same request.
 #[test]
 #[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 fn crashes_find_a_second_object_each_time() {

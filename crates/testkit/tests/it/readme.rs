@@ -1,4 +1,4 @@
-//! Checks that the README shows the example from the crate documentation, which runs as a doc test.
+//! Checks that the README contains the example from the crate documentation, which is run as a doc test.
 
 #[test]
 fn example_of_the_readme_is_on_the_crate_page() {

@@ -1,4 +1,4 @@
-//! Tests of the check that only a shard's leader writes.
+//! Tests of the check that only the leader of a shard writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn sharded(cluster: Cluster) -> Manager {
         .sharded(2, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish))
 }
 
-/// Creates a ConfigMap on each replica, even if the replica leads no shard.
+/// Creates a ConfigMap on each replica, even if the replica is not the leader of any shard.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     sharded(cluster).service("rogue", move |_| async move {
@@ -52,8 +52,8 @@ fn write_without_leading_a_shard_is_caught() {
     }
 }
 
-/// Changes the ConfigMaps of all sites in each call. Therefore, a shard's leader also writes the ConfigMaps of other
-/// shards' sites.
+/// Changes the ConfigMaps of all sites in each reconciliation. As a result, the leader of a shard also writes the
+/// ConfigMaps of sites in other shards.
 async fn writes_for_both_sites(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply(config_map(&site)).await?;
     let maps = cx.cluster().namespaced::<ConfigMap>("default");
@@ -76,7 +76,7 @@ fn write_for_the_shard_of_another_replica_is_caught() {
             .sharded(2, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(writes_for_both_sites))
     };
     let kit = ["blog", "shop", "wiki", "mail"].iter().fold(Kit::new(wrong), |kit, name| kit.create(site(name)));
-    // With some seeds, one replica leads both shards, and the bug has no effect.
+    // With some seeds, the bug has no effect, because one replica is the leader of both shards.
     match kit.survives_reordering(0..30) {
         Err(Violation::TwoLeaders { writes, .. }) => {
             assert!(writes[0].contains(" led the shard of default/"), "{writes:?}");

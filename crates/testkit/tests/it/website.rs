@@ -1,4 +1,4 @@
-//! Tests that the README's operator passes all checks.
+//! Tests that the operator in the README passes all checks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ fn seed_repeats_the_run() -> Result<(), Violation> {
     Ok(())
 }
 
-/// The default number of seeds. With more seeds, the test measures the memory after each batch of this size.
+/// The default number of seeds. If there are more seeds, the memory usage is measured after each batch of this size.
 const BATCH: usize = 8;
 
 #[test]
@@ -146,7 +146,7 @@ fn website_survives_chaos() -> Result<(), Violation> {
         memory.push(resident_kib());
     }
     println!("resident memory after each batch, in KiB: {memory:?}");
-    // Skip the first batches, because the allocator keeps some memory from the first runs.
+    // Ignore the first batches, because the allocator retains some memory from the first runs.
     if let Some((first, last)) = memory.get(10).zip(memory.last()) {
         assert!(last < &(first + first / 4 + 32 * 1_024), "the memory grows: {memory:?}");
     }

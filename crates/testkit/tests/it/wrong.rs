@@ -1,4 +1,4 @@
-//! Tests that each check rejects an operator with a bug, and accepts the same operator without the bug.
+//! Tests that each check rejects an operator with a bug and accepts the same operator without the bug.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -20,7 +20,7 @@ fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("wrong", cluster).install::<Website>().controller(controller)
 }
 
-/// Writes the number of the process to the ConfigMap, so each new process changes the ConfigMap.
+/// Writes the number of the process to the ConfigMap, so that each new process changes the ConfigMap.
 fn counts_its_starts(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let start = starts.fetch_add(1, Ordering::Relaxed);
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -57,7 +57,7 @@ fn write_of_an_idle_operator_is_caught() {
     assert!(requests.len() >= 9 && requests.iter().all(|request| request.changes.is_empty()), "{requests:?}");
 }
 
-/// Changes a ConfigMap each second. If the operator watches the ConfigMap, each change immediately causes the next
+/// Changes a ConfigMap each second. If the operator watches the ConfigMap, each change immediately causes another
 /// change.
 fn never_ends(cluster: Cluster, is_watching: bool) -> Manager {
     let count = AtomicUsize::new(0);
@@ -157,7 +157,7 @@ fn endless_work_is_caught() {
     }
 }
 
-/// Sends additional reads in the first process of the test, which belongs to the undisturbed run.
+/// The first process of the test, which belongs to the undisturbed run, sends additional reads.
 fn reads_in_the_first_process(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let reads = if starts.fetch_add(1, Ordering::Relaxed) == 0 { 10 } else { 0 };
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -198,7 +198,7 @@ fn loop_without_requests_is_caught() {
     }
 }
 
-/// Runs a service on each replica. The service writes even if its replica does not lead.
+/// Runs a service on each replica. The service writes even if its replica is not the leader.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {
@@ -263,7 +263,7 @@ fn wait_fails_with_the_error_of_the_operator() {
     }
 }
 
-/// Fails in each process but the first one, after it has written everything.
+/// In each process except the first, reconciliations fail after they have written everything.
 #[test]
 fn call_that_fails_after_a_crash_is_caught() {
     let starts = AtomicUsize::new(0);
