@@ -1,4 +1,4 @@
-//! The request that an admission handler allows or rejects.
+//! The request for which a handler is called.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::answer::Denial;
 use crate::decode::decode;
 use crate::review::{AdmissionRequest, Operation, UserInfo};
 
-/// A request to create, update, delete or connect to an object of type `T`. Handlers receive requests from the API server. Tests can create
-/// requests themselves.
+/// A request to create, update, delete or connect to an object of type `T`, which a handler allows or rejects. Handlers
+/// receive these requests from the API server. Tests can create requests themselves.
 ///
-/// The `Debug` output does not contain the objects, because they may be Secrets.
+/// The `Debug` output omits the objects, because they may be Secrets.
 ///
 /// # Examples
 ///
@@ -51,28 +51,29 @@ use crate::review::{AdmissionRequest, Operation, UserInfo};
 pub struct Admission<T> {
     /// The requested operation.
     pub operation: Operation,
-    /// The object that the API server would store. For a deletion, the stored object.
+    /// The new object that the API server would store. For a deletion, the object that is currently stored.
     pub object: T,
     /// The stored object before an update. `None` for other operations.
     pub old: Option<T>,
-    /// The requested resource. Its version is the version of `T`, even if the client used another version.
+    /// The requested resource. The version is always the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
     pub kind: GroupVersionKind,
     /// The subresource, such as `status`. Empty if the request is for the object itself.
     pub subresource: String,
-    /// The object's name. Empty if the server will generate the name.
+    /// The object's name. Empty if the server is going to generate the name.
     pub name: String,
     /// The object's namespace. Empty for a cluster-scoped object.
     pub namespace: String,
-    /// The user who sent the request.
+    /// The user that sent the request.
     pub user: UserInfo,
-    /// Whether the request is a dry run. In a dry run, the API server stores nothing, and the handler must not have side effects.
+    /// Whether the request is a dry run. In a dry run, the API server does not store anything, and the handler must not
+    /// have side effects.
     pub is_dry_run: bool,
-    /// The request's options as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if the request has no
-    /// options.
+    /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if
+    /// the request has no options.
     pub options: Value,
-    /// The uid of this call to the webhook, which is not the object's uid.
+    /// The uid of the webhook call, which is not the uid of the object.
     pub uid: String,
 }
 
@@ -113,17 +114,17 @@ impl<T> Admission<T> {
 
 /// Creates requests for tests. The user name is empty. Tests can change all fields.
 impl<T: Resource> Admission<T> {
-    /// Creates a request to create `object`.
+    /// Creates a request that creates `object`.
     pub fn create(object: T) -> Self {
         Self::new(Operation::Create, object, None)
     }
 
-    /// Creates a request to change `old` into `new`.
+    /// Creates a request that changes `old` to `new`.
     pub fn update(old: T, new: T) -> Self {
         Self::new(Operation::Update, new, Some(old))
     }
 
-    /// Creates a request to delete `object`.
+    /// Creates a request that deletes `object`.
     pub fn delete(object: T) -> Self {
         Self::new(Operation::Delete, object, None)
     }

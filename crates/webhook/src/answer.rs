@@ -1,4 +1,4 @@
-//! A handler's answer, which allows or denies a request.
+//! The responses of handlers, which allow or deny a request.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -6,8 +6,8 @@ use std::fmt;
 
 use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
-/// A handler's answer that allows a request, optionally with warnings and audit annotations. Without them, a validating handler can return
-/// `()`, and a mutating handler can return the object.
+/// A response that allows a request, optionally with warnings and audit annotations. Without warnings and annotations,
+/// a validating handler can return `()`, and a mutating handler can return the object.
 ///
 /// # Examples
 ///
@@ -29,14 +29,16 @@ pub struct Allowed<T = ()> {
 }
 
 impl<T> Allowed<T> {
-    /// Adds a warning for the client. Line breaks become spaces, because the API server drops warnings with line breaks.
+    /// Adds a warning for the client. Line breaks are replaced with spaces, because the API server drops warnings with
+    /// line breaks.
     #[must_use]
     pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
         self.notes.warn(warning.as_ref());
         self
     }
 
-    /// Adds an annotation to the request's audit event. The API server prefixes the key with the webhook's name.
+    /// Adds an annotation to the audit event of the request. The API server adds the name of the webhook to the
+    /// beginning of the key.
     #[must_use]
     pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.notes.audit.insert(key.into(), value.into());
@@ -50,9 +52,10 @@ impl<T> From<T> for Allowed<T> {
     }
 }
 
-/// A handler's answer that rejects a request. The client receives the denial as an error.
+/// A response that rejects a request. The client receives the denial as an error.
 ///
-/// The `?` operator converts every error into a denial with code 500. The denial contains the error's text, which the client can read.
+/// The `?` operator converts any error to a denial with code 500. The denial contains the text of the error, which is
+/// visible to the client.
 ///
 /// # Examples
 ///
@@ -69,7 +72,7 @@ impl<T> From<T> for Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial(Box<Refusal>);
 
-/// The parts of a denial, boxed to keep the handlers' results small.
+/// The contents of a denial. They are boxed so that the results of handlers are small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     message: String,
@@ -80,12 +83,13 @@ struct Refusal {
 }
 
 impl Denial {
-    /// Creates a denial with code 403 and reason `Forbidden`. The API server prefixes the message with the webhook's name.
+    /// Creates a denial with code 403 and reason `Forbidden`. The API server adds the name of the webhook to the
+    /// beginning of the message.
     pub fn new(message: impl Into<String>) -> Self {
         Self::with(403, Reason::Forbidden, message.into())
     }
 
-    /// Creates a denial with code 422 and reason `Invalid`, for an invalid field such as `spec.ports[0].name`.
+    /// Creates a denial with code 422 and reason `Invalid` for an invalid field, such as `spec.ports[0].name`.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::with(422, Reason::Invalid, String::new()).and_invalid(field, message)
     }
@@ -118,14 +122,14 @@ impl Denial {
         self
     }
 
-    /// Sets the HTTP status code for the client. The API server replaces codes below 400 with 400.
+    /// Sets the HTTP status code for the client. The API server replaces a code below 400 with 400.
     #[must_use]
     pub fn code(mut self, code: u16) -> Self {
         self.0.code = code;
         self
     }
 
-    /// Sets the denial's reason. Client programs can compare the reason.
+    /// Sets the denial's reason. Programs can use the reason to distinguish errors.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
@@ -139,7 +143,7 @@ impl Denial {
         self
     }
 
-    /// Adds an annotation to the request's audit event. See [`Allowed::audit`].
+    /// Adds an annotation to the audit event of the request. See [`Allowed::audit`].
     #[must_use]
     pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.notes.audit.insert(key.into(), value.into());
@@ -150,7 +154,8 @@ impl Denial {
         self.0.notes
     }
 
-    /// Returns the status for the client. The webhook service adds the object's name and kind to the status details.
+    /// Returns the status that the client receives. The webhook service adds the name and the kind of the object to the
+    /// details.
     pub fn status(&self) -> Status {
         let details = StatusDetails { causes: self.0.causes.clone(), ..StatusDetails::default() };
         let details = (!self.0.causes.is_empty()).then_some(details);
@@ -164,8 +169,8 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Converts any error into a denial. `Denial` does not implement `Error`, because an `Error` implementation would conflict with this
-/// conversion.
+/// Converts any error to a denial. `Denial` does not implement `Error`, because the implementation would conflict with
+/// this conversion.
 impl<E: Error> From<E> for Denial {
     fn from(error: E) -> Self {
         Self::internal(error.to_string())

@@ -1,4 +1,4 @@
-//! The memory budget for request bodies. If the budget is exhausted, the server drops bodies that arrive slowly.
+//! The memory budget of request bodies. When the budget is exhausted, the server drops bodies that arrive slowly.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The maximum total memory for request bodies. A request waits while its body would exceed this limit.
+/// The maximum total memory of request bodies. A request waits if its body would exceed the limit.
 const BYTES: usize = 256 << 20;
-/// The number of bytes per semaphore permit.
+/// The number of bytes that a semaphore permit represents.
 const PERMIT: usize = 64 << 10;
-/// The time after which an arriving body counts as slow. A slow body is dropped if other bodies need its memory. API servers send bodies
-/// without pauses.
+/// The time after which a body that is still arriving is considered slow. A slow body is dropped if its memory is
+/// needed for other bodies. API servers send bodies without pauses.
 const SLOW: Duration = Duration::from_secs(1);
-/// How often a waiting request checks for request bodies that arrive too slowly.
+/// How often a waiting request checks for slow request bodies.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Budget {
@@ -22,7 +22,7 @@ pub(crate) struct Budget {
     arriving: Mutex<Arriving>,
 }
 
-/// The request bodies that are arriving, oldest first.
+/// The request bodies that are being received, oldest first.
 #[derive(Default)]
 struct Arriving {
     next: u64,
@@ -40,10 +40,10 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits until the budget has enough memory for a request body. While it waits, drops slow request bodies, the oldest first. Returns
-    /// `None` if the budget is closed, which never happens.
+    /// Waits until the budget has enough memory for a request body. In the meantime, drops slow request bodies, oldest
+    /// first. Returns `None` if the budget is closed, which never happens.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // A request body is never larger than the budget, so the number of permits fits into 32 bits.
+        // The number of permits fits into 32 bits, because a request body is never larger than the budget.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
         loop {
             tokio::select! {
@@ -73,7 +73,8 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arriving> {
-        // The lock ignores poisoning. Code under the lock cannot panic halfway through a change, so the state is consistent.
+        // The lock ignores poisoning. No code panics between two related writes under the lock, so the state is
+        // consistent.
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

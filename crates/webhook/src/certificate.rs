@@ -1,4 +1,4 @@
-//! Reads the server's certificate from files, and rereads the files when they change.
+//! Reads the server's certificate from files, and reloads it when the files change.
 
 use std::fmt;
 use std::fs;
@@ -16,11 +16,11 @@ use rustls::sign::CertifiedKey;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// The files with the server's certificate and key, and how often the server reads them.
+/// The files that contain the server's certificate and key, and the interval at which the server reads them.
 ///
 /// # Examples
 ///
-/// This type reads a volume with a `kubernetes.io/tls` Secret, such as a Secret from cert-manager:
+/// This type can be used with a volume for a `kubernetes.io/tls` Secret, such as a Secret from cert-manager:
 ///
 /// ```
 /// use std::path::Path;
@@ -33,21 +33,22 @@ use zeroize::Zeroizing;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate and its intermediate certificates, as PEM.
+    /// The PEM file with the certificate and its intermediate certificates.
     pub certificate: PathBuf,
     /// The private key, as PEM.
     pub key: PathBuf,
-    /// The certificate authorities that the API server must trust, as PEM. The registered webhook configurations contain these authorities
-    /// as `caBundle`. With `None`, the API server trusts its system's root certificates.
+    /// The PEM file with the certificate authorities that the API server must trust. The registered webhook
+    /// configurations contain the authorities as `caBundle`. If `None`, the API server uses the root certificates of
+    /// its system.
     pub authority: Option<PathBuf>,
-    /// The time between two reads of the files. The default is 10 s. For comparison, a changed Secret takes about a minute to appear in a
-    /// volume.
+    /// The interval at which the files are read. The default is 10 s. For comparison, it takes about a minute until a
+    /// changed Secret appears in a volume.
     pub period: Duration,
 }
 
 impl CertificateFiles {
-    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A volume with a `kubernetes.io/tls` Secret
-    /// has these file names.
+    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A volume for a
+    /// `kubernetes.io/tls` Secret has these file names.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -58,15 +59,15 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server must trust. The result contains only the file's certificates, and no keys. The result is
-    /// empty if [`authority`](Self::authority) is `None`.
+    /// Reads the certificates that the API server must trust. The result contains the certificates in the file, but no
+    /// keys. If [`authority`](Self::authority) is `None`, the result is empty.
     ///
     /// # Errors
     ///
     /// Returns an error if the file cannot be read or contains no certificate.
     pub fn read_authority(&self) -> Result<Vec<u8>, CertificateError> {
         let Some(path) = &self.authority else { return Ok(Vec::new()) };
-        // The result becomes a part of public objects, so it must not contain a private key from the file.
+        // The result becomes part of public objects, so it must not contain a private key from the file.
         Ok(chain(path, &read(path)?)?.iter().flat_map(|certificate| to_pem(certificate)).collect())
     }
 
@@ -76,7 +77,7 @@ impl CertificateFiles {
 
     fn certified_key(&self, pair: &Pair) -> Result<CertifiedKey, CertificateError> {
         let chain = chain(&self.certificate, &pair.certificate)?;
-        // Omit the parser's error, because it could quote the private key.
+        // Omit the error of the parser, because it may contain parts of the private key.
         let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|_| CertificateError::Content {
             path: self.key.clone(),
             problem: "it has no private key as PEM".into(),
@@ -109,7 +110,7 @@ pub enum CertificateError {
         /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// The content of a file is not valid.
+    /// The content of a file is invalid.
     #[error("{}: {problem}", path.display())]
     Content {
         /// The path of the file.
@@ -117,7 +118,7 @@ pub enum CertificateError {
         /// A description of the problem.
         problem: String,
     },
-    /// The certificate and the key do not belong together, or the key has an unknown type.
+    /// The certificate and the key do not match, or the type of the key is unknown.
     #[error("{} and {} cannot be used together: {cause}", certificate.display(), key.display())]
     Pair {
         /// The path of the certificate file.
@@ -161,7 +162,7 @@ struct Pair {
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
-    /// The file contents at the last read. An invalid pair of files is reported only when the contents change.
+    /// The last contents of the files. An invalid pair of files is only reported when the contents have changed.
     seen: Mutex<Seen>,
 }
 
@@ -182,10 +183,10 @@ impl Current {
         self.files.period
     }
 
-    /// Rereads the files. Returns `true` if new connections now get a new certificate.
+    /// Rereads the files. Returns `true` if a new certificate is used for new connections.
     ///
-    /// If Kubernetes replaces the files while this method reads them, the certificate and the key do not match. The next call then reads
-    /// both files again.
+    /// If Kubernetes replaces the files during the read, the certificate and the key do not match. In this case, the
+    /// next call reads both files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),

@@ -1,29 +1,30 @@
-//! Applies a handler's changes to the JSON that the API server sent.
+//! Applies the changes of a handler to the JSON that the API server sent.
 //!
-//! A Rust type may declare only some of the object's fields. A patch that turns the JSON into the returned object would remove the other
-//! fields. Therefore, this module compares the object before and after the handler, and applies the differences to the JSON.
+//! A Rust type may declare only some fields of the object. If the patch were computed from the JSON and the returned
+//! object, it would remove the other fields. Therefore, this module compares the objects before and after the handler,
+//! and applies the differences to the JSON.
 
 use std::collections::HashMap;
 use std::mem;
 
 use serde_json::{Map, Value, json};
 
-/// The fields that identify list elements in Kubernetes. The first field in this list that identifies all elements is used.
+/// The fields by which Kubernetes identifies list elements. The first field that identifies all elements is used.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Applies the changes between `before` and `after` to `sent`. Fields of `sent` that are missing in both `before` and `after` keep their
-/// values.
+/// Applies the changes between `before` and `after` to `sent`. If a field of `sent` is missing in both `before` and
+/// `after`, its value is kept.
 ///
-/// The recursion depth is the nesting depth. The JSON parser limits the depth of `sent` to 128 levels. `before` and `after` are serialized
-/// Rust types.
+/// The recursion depth equals the nesting depth. The JSON parser limits the nesting depth of `sent` to 128. `before`
+/// and `after` are serialized from Rust types.
 pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return sent.clone();
     }
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
-        // If the lengths of `sent` and `before` differ, decoding has dropped or added elements. The positions in the two lists then do not
-        // match.
+        // If the lengths of `sent` and `before` are different, decoding has dropped or added elements. In this case,
+        // the positions in the two lists do not match.
         (Value::Array(sent), Value::Array(before), Value::Array(after)) if sent.len() == before.len() => {
             merge_lists(sent, before, after).into()
         }
@@ -45,8 +46,8 @@ fn merge_objects(
         }
         let value = match (sent.get(name), old) {
             (Some(sent), Some(old)) => merge(sent, old, new),
-            // The Rust type did not serialize this map before the change, because it was empty. In the JSON, the map may have members that
-            // the Rust type does not declare.
+            // The map was empty before the change, so the Rust type did not serialize it. However, the map in the JSON
+            // may contain members that are not declared in the Rust type.
             (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
             _ => new.clone(),
         };
@@ -67,7 +68,7 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
     merged.collect()
 }
 
-/// Returns the position in `before` of each element of `after`. The position of a new element is `None`.
+/// Returns the position in `before` for each element of `after`. The position is `None` for new elements.
 fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let identity = IDENTITIES.iter().find_map(|field| Some((identities(before, field)?, identities(after, field)?)));
     if let Some((before, after)) = identity {
@@ -80,7 +81,8 @@ fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     equal_elements(before, after)
 }
 
-/// Returns each element's value of `field`. Returns `None` if two elements have the same value, or if a value is not a string or a number.
+/// Returns the value of `field` for each element. Returns `None` if two elements have the same value, or if a value is
+/// not a string or number.
 fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     let mut all = Vec::with_capacity(list.len());
     for element in list {
@@ -94,7 +96,7 @@ fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(all)
 }
 
-/// Matches each element of `after` with the first equal element of `before` that has no match yet.
+/// Matches each element of `after` with the first equal element of `before` that is not matched yet.
 fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let mut places = HashMap::<String, Vec<usize>>::new();
     for (at, element) in before.iter().enumerate().rev() {
@@ -103,18 +105,18 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().map(|element| places.get_mut(&element.to_string())?.pop()).collect()
 }
 
-/// The maximum number of operations in a patch. In the API server, the time to apply a patch grows with the square of the number of
-/// operations on one list.
+/// The maximum number of operations in a patch. The API server needs quadratic time for many operations on the same
+/// list.
 const OPERATIONS: usize = 500;
 
-/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. If the patch would have too many operations, it
-/// replaces whole members of the object instead, such as `spec`.
+/// Returns the JSON patch that changes `sent` to `merged`. Returns `None` if they are equal. If the patch would have
+/// too many operations, it replaces whole members of the object, such as `spec`.
 pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     let patch = json_patch::diff(sent, merged);
     match (sent, merged) {
         _ if patch.0.is_empty() => None,
         (Value::Object(sent), Value::Object(merged)) if patch.0.len() > OPERATIONS => {
-            // Decoding the shortened patch cannot fail, because its operations are valid.
+            // Decoding the smaller patch cannot fail, because its operations are valid.
             Some(serde_json::from_value(members(sent, merged)).unwrap_or(patch))
         }
         _ => Some(patch),
@@ -131,7 +133,8 @@ fn members(sent: &Map<String, Value>, merged: &Map<String, Value>) -> Value {
 
 pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
 
-/// Copies a conversion's metadata changes to the sent object's metadata. Ignores changes to fields that a conversion must not change.
+/// Copies the metadata changes of a conversion to the metadata of the sent object. Changes to fields that a conversion
+/// must not change are ignored.
 pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, mut after: Value) -> Map<String, Value> {
     let mut metadata = sent.clone();
     for part in CHANGEABLE {

@@ -1,4 +1,4 @@
-//! The server's open connections. If there are too many connections, the server closes an idle connection.
+//! The server's open connections. The server closes an idle connection if there are too many connections.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,26 +17,26 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// The tokens of idle connections. The connection that has been idle for the longest time is first.
+    /// The tokens of idle connections. The connection that has been idle longest is first.
     idle: BTreeMap<u64, CancellationToken>,
 }
 
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
-    /// Cancelled when the connection must be closed in favour of another connection.
+    /// Cancelled when the connection must be closed to make room for another connection.
     give_way: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
 struct Activity {
     in_flight: usize,
-    /// The connection's key in the list of idle connections. Not valid while a request is in flight.
+    /// The key of the connection in the list of idle connections. The key is not valid while a request is in flight.
     place: u64,
     since: Instant,
 }
 
-/// A request in flight. Dropping this guard ends the request.
+/// A request in flight. Dropping the guard marks the end of the request.
 pub(crate) struct InFlight(Arc<Connection>);
 
 impl Connections {
@@ -44,9 +44,9 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection. If there are too many connections, closes the connection that has been idle for the longest
-    /// time. If no connection is idle, waits until a connection ends. Returns `None` if the semaphore is closed, which
-    /// never happens.
+    /// Adds a connection. If there are too many connections, closes the connection that has been idle longest. If no
+    /// connection is idle, waits for the end of a connection. Returns `None` if the semaphore is closed, which never
+    /// happens.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -89,8 +89,8 @@ impl Connection {
         self.give_way.is_cancelled()
     }
 
-    /// Waits until the connection must be closed: in favour of another connection, or because it has been idle for
-    /// `limit`.
+    /// Waits until the connection must be closed. The reason is that another connection needs the slot, or that this
+    /// connection has been idle for `limit`.
     pub(crate) async fn is_useless(&self, limit: Duration) {
         let idle = async {
             loop {
@@ -128,7 +128,7 @@ impl Drop for InFlight {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The lock ignores poisoning. Code under these locks cannot panic halfway through a change, so the state is
+    // The lock ignores poisoning. No code panics between two related writes under these locks, so the state is
     // consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The address at which the API server reaches the webhooks.
+/// The address that the API server uses for calls to the webhooks.
 ///
 /// # Examples
 ///
@@ -30,17 +30,17 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint at port 443 of a Service.
+    /// Creates an endpoint for port 443 of a Service.
     pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self::Service { namespace: namespace.into(), name: name.into(), port: 443 }
     }
 
-    /// Creates an endpoint at a URL such as `https://host:9443`. The API server must be able to reach this URL.
+    /// Creates an endpoint for a URL such as `https://host:9443`. The URL must be reachable for the API server.
     pub fn url(url: impl Into<String>) -> Self {
         Self::Url(url.into())
     }
 
-    /// Returns a webhook's client configuration. Without a `ca_bundle`, the configuration has no CA bundle.
+    /// Returns a webhook's client configuration. If there is no `ca_bundle`, the configuration contains no CA bundle.
     pub(crate) fn client_config(&self, path: &str, ca_bundle: &[u8]) -> Value {
         let mut config = match self {
             Self::Service { namespace, name, port } => {
@@ -48,7 +48,7 @@ impl Endpoint {
             }
             Self::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
         };
-        // Without a CA bundle, the API server trusts its system's root certificates.
+        // Without a CA bundle, the API server uses the root certificates of its system.
         if !ca_bundle.is_empty() {
             config["caBundle"] = STANDARD.encode(ca_bundle).into();
         }

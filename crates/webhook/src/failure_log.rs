@@ -1,22 +1,22 @@
-//! Logs failed conversions, and combines equal failures into one log line per period.
+//! Logs failed conversions, and combines equal failures in a period into one log line.
 //!
-//! The API server repeats a failing conversion for each list and watch, without a limit.
+//! The API server repeats a failing conversion for each list and watch, without any limit.
 
 use std::collections::HashMap;
 use std::mem::take;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The minimum time between two log lines for the same version and problem.
+/// The minimum time between log lines for the same version and problem.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The maximum number of problems that are logged separately within one period. Any further problems share one log
+/// The maximum number of problems that have separate log lines within one period. All further problems share one log
 /// line.
 const MOST: usize = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<HashMap<Failure, Seen>>);
 
-/// The desired version, and the problem without the object's name.
+/// The desired version, and the problem without the object name.
 type Failure = (String, String);
 
 #[derive(Debug)]
@@ -27,8 +27,8 @@ struct Seen {
 }
 
 impl FailureLog {
-    /// Logs a failed conversion, unless the same problem with the same version was logged within the last minute.
-    /// `message` also contains the object's name.
+    /// Logs a failed conversion, unless the same problem with the same version was logged in the last minute. `message`
+    /// also contains the name of the object.
     pub(crate) fn warn(&self, version: &str, problem: &str, message: &str) {
         match self.record(version, problem, Instant::now()) {
             Some(0) => tracing::warn!(version, message, "a conversion failed"),
@@ -42,10 +42,10 @@ impl FailureLog {
         }
     }
 
-    /// Records a failed conversion. If the failure should be logged, returns the number of failures since the last log
-    /// line.
+    /// Records a failed conversion. Returns the number of failures since the last log line if the failure should be
+    /// logged.
     fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
-        // The lock ignores poisoning, because the code under the lock does not panic.
+        // The lock ignores poisoning, because the code under the lock never panics.
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut failure = (version.to_owned(), problem.to_owned());
         if failures.len() >= MOST && !failures.contains_key(&failure) {

@@ -1,5 +1,5 @@
-//! Entry points for fuzzing, for `crates/fuzz/` and the tests in this module. Each function checks a property and panics if the property is
-//! violated.
+//! Fuzzing entry points for `crates/fuzz/` and for the tests in this module. Each function checks a property and panics
+//! if the property does not hold.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -83,16 +83,16 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
     (status == 200).then(|| serde_json::from_slice(&body).unwrap())
 }
 
-/// Checks that the response to an admission review has the request's uid. If the response has a patch, also checks that the patch yields
-/// the handler's object.
+/// Checks that the response to an admission review contains the uid of the request. If the response contains a patch,
+/// also checks that applying the patch results in the handler's object.
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // This parse can fail although the webhook has accepted the review. The reason is serde_json, which allows fewer nesting levels when
-    // parsing a `Value` than when skipping a review's objects.
+    // Parsing may fail even though the webhook has accepted the review. The reason is that serde_json allows fewer
+    // nesting levels when it parses a `Value` than when it skips the objects of a review.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
-    // The decoder also accepts a review that is a JSON list of the fields' values instead of a JSON object. Such a review is not checked
-    // here.
+    // The decoder also accepts a review in the form of a JSON list of field values. Reviews in this form are not
+    // checked.
     let Some(request) = review.get("request").filter(|request| request.is_object()) else { return };
     assert_eq!(response["uid"], request["uid"]);
     let Some(patch) = response.get("patch") else { return };
@@ -105,8 +105,8 @@ pub fn admission_review(body: &[u8]) {
     assert_eq!(serde_json::from_value::<Website>(patched).unwrap(), expected);
 }
 
-/// Checks that the response to a conversion review has the request's uid. Also checks that the response contains all objects in the desired
-/// version, or no object.
+/// Checks that the response to a conversion review contains the uid of the request. Also checks that the response
+/// contains either all objects in the desired version or no objects.
 pub fn conversion_review(body: &[u8]) {
     let Some(answer) = answer("/convert/example.com/websites", body) else { return };
     let response = &answer["response"];

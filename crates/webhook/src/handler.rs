@@ -13,7 +13,7 @@ use crate::change;
 use crate::decode::decode;
 use crate::review::AdmissionRequest;
 
-/// A handler's result: an optional JSON patch with warnings and audit annotations, or a denial.
+/// The result of a handler: an optional JSON patch with warnings and audit annotations, or a denial.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
 pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 

@@ -1,4 +1,4 @@
-//! Converts objects between a kind's versions, through one common version, the hub.
+//! Converts objects between the versions of a kind, through a common version that is called the hub.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,20 +20,23 @@ use crate::review::{ConversionRequest, ConversionResponse};
 /// The number of converted objects after which a conversion yields to other tasks.
 const TURN: usize = 32;
 
-/// A kind's versions and the conversions between them. All conversions go through one common version, the hub.
+/// The versions of a kind, and the conversions between them. All conversions go through a common version, which is
+/// called the hub.
 ///
-/// Each version converts into the hub, and the hub converts into each version, with std's [`From`] or [`TryFrom`]. Therefore, *n* versions
-/// need 2(*n* − 1) conversions. The hub should have all fields of all versions, because a round trip through the hub loses fields that the
-/// hub does not have. Pass the finished hub to [`Webhooks::convert`](crate::Webhooks::convert).
+/// Each version is converted to the hub, and the hub is converted to each version, with [`From`] or [`TryFrom`]. For
+/// *n* versions, 2(*n* − 1) conversions are therefore needed. The hub should have all fields of all versions, because
+/// fields that the hub does not have are lost in a conversion. Pass the hub to
+/// [`Webhooks::convert`](crate::Webhooks::convert).
 ///
-/// If an object cannot be converted, every list and watch that includes the object fails, and the API server retries the conversion without
-/// a limit. Therefore, prefer [`From`] to [`TryFrom`]. If a version lacks a field, store the field's value in an annotation, or reject
-/// objects with this field in a validating webhook.
+/// If an object cannot be converted, every list and watch that includes the object fails. The API server then retries
+/// the conversion without any limit. Therefore, prefer [`From`] to [`TryFrom`]. If a version does not have a field,
+/// store the value of the field in an annotation, or reject objects with this field in a validating webhook.
 ///
-/// The hub logs failed conversions once a minute per version and problem, with the number of failures since the last log line.
+/// For each version and problem, failed conversions are logged once a minute, with the number of failures since the
+/// last log line.
 ///
-/// A conversion may change labels and annotations. The hub copies all other metadata from the object that the API server sent, because the
-/// API server ignores or rejects other metadata changes.
+/// A conversion may change labels and annotations. All other metadata is copied from the object that the API server
+/// sent, because the API server ignores or rejects other changes of the metadata.
 ///
 /// # Examples
 ///
@@ -83,16 +86,17 @@ pub struct Hub<H> {
 type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
 
 struct Version<H> {
-    /// Decodes an object and converts it to the hub's version. Also returns the object's metadata, as serialized by the Rust type of the
-    /// object's version.
+    /// Decodes an object and converts it to the hub version. Also returns the metadata of the object, serialized by the
+    /// Rust type of the object's version.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns `true` if the metadata of the version's Rust type has the named field. The caller passes an object that contains this field.
+    /// Returns `true` if the metadata of the version's Rust type has the given field. The caller must pass an object
+    /// that contains the field.
     knows: fn(&Value, &str) -> bool,
 }
 
 impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
-    /// Creates a hub whose only version is `H`, the hub version.
+    /// Creates a hub with the hub version `H` as its only version.
     #[expect(clippy::new_without_default, reason = "a hub without a spoke is useless")]
     pub fn new() -> Self {
         Self { resource: H::api_resource(), versions: BTreeMap::new() }.spoke::<H>()
@@ -102,7 +106,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
     ///
     /// # Panics
     ///
-    /// Panics if the group, kind or plural of `S` differs from the hub's, or if the version was already added.
+    /// Panics if the group, kind or plural of `S` is different from the hub's, or if the version was already added.
     pub fn spoke<S>(mut self) -> Self
     where
         S: Resource + DeserializeOwned + Serialize + TryInto<H> + TryFrom<H>,
@@ -155,7 +159,8 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // If the Rust type does not have the field, the conversion has lost the field's content unintentionally. Keep the content.
+                // If the Rust type does not have the field, the conversion has lost the content of the field
+                // unintentionally. Keep the content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) {
@@ -182,7 +187,7 @@ fn knows<S: DeserializeOwned + Serialize>(object: &Value, part: &str) -> bool {
     S::deserialize(object).is_ok_and(|object| metadata_of(&object).is_ok_and(|metadata| metadata.get(part).is_some()))
 }
 
-/// Returns an object's metadata as the Rust type serializes it.
+/// Returns the metadata of an object, serialized by its Rust type.
 fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
     let mut json = serde_json::to_value(object).map_err(|error| error.to_string())?;
     Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())
@@ -227,7 +232,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A kind's conversion webhook. This type does not depend on the Rust types of the versions.
+/// A kind's conversion webhook. The type is independent of the Rust types of the versions.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,
@@ -246,7 +251,7 @@ impl Conversion {
         failed(uid, problem)
     }
 
-    /// Converts all objects. If a conversion fails, the response contains no objects.
+    /// Converts all objects. If any conversion fails, the response contains no objects.
     pub(crate) async fn respond(&self, request: ConversionRequest) -> ConversionResponse {
         let ConversionRequest { uid, desired_api_version, objects } = request;
         let mut converted_objects = Vec::with_capacity(objects.len());

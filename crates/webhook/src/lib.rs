@@ -1,8 +1,8 @@
-//! Admission and conversion webhooks for Kubernetes: typed handlers, as a `tower` service.
+//! Admission and conversion webhooks for Kubernetes, with typed handlers in a `tower` service.
 //!
-//! A handler is an async function that receives an [`Admission`] with the decoded object, and returns `()`, the changed object, or a
-//! [`Denial`]. The crate reads the API server's reviews, writes the responses, computes JSON patches, and creates the objects that register
-//! the webhooks.
+//! A handler is an async function. It receives an [`Admission`] with the decoded object, and returns `()`, the changed
+//! object, or a [`Denial`]. This crate decodes the API server's reviews, encodes the responses, computes JSON patches,
+//! and creates the objects that register the webhooks.
 //!
 //! ```
 //! use pintle_meta::ObjectMeta;
@@ -49,26 +49,30 @@
 //! # });
 //! ```
 //!
-//! `Manager::webhooks` in `pintle-operator` serves webhooks over TLS and registers them in the cluster. Without a manager, use
-//! `WebhookServer`, which needs the `server` feature. [`Webhooks`] is a `tower` service for HTTP requests, so you can also run it
-//! in another server.
+//! `Manager::webhooks` in `pintle-operator` serves webhooks over TLS and registers them in the cluster. Without a
+//! manager, use `WebhookServer`, which requires the `server` feature. [`Webhooks`] is a `tower` service for HTTP
+//! requests, so it can also be used in another server.
 //!
 //! # Main types
 //!
-//! - A [`Webhook`] has a validating or a mutating handler, and rules that select the requests for which the API server calls it.
+//! - A [`Webhook`] consists of a validating or mutating handler and of rules. The rules select the requests for which
+//!   the API server calls the webhook.
 //! - A [`Hub`] converts objects between the versions of a kind.
-//! - [`Webhooks`] contains all of a program's webhooks and hubs. `Webhooks` is the `tower` service, and creates the objects that register
-//!   the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the `conversion` of a CustomResourceDefinition.
-//! - An [`Admission`] is the request that a handler receives. The handler answers with [`Allowed`] or a [`Denial`].
-//! - An [`Endpoint`] is the address at which the API server reaches the webhooks.
+//! - [`Webhooks`] contains all webhooks and hubs of a program. `Webhooks` implements the `tower` service, and creates
+//!   the objects that register the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and
+//!   the `conversion` of a CustomResourceDefinition.
+//! - An [`Admission`] is the request that a handler receives. The handler returns [`Allowed`] or a [`Denial`].
+//! - An [`Endpoint`] is the address that the API server uses for calls to the webhooks.
 //!
 //! # Guarantees
 //!
-//! - If a handler panics, fails or times out, only the handler's own request is denied.
-//! - A patch contains only the handler's changes. Fields that the Rust type does not declare keep their values.
-//! - In the metadata, a conversion can change only the labels and annotations.
-//! - All request bodies in flight together use at most 256 MiB. The server rejects a request body that is too large, invalid or late.
-//! - No `Debug` output, log or error contains an object or the private key.
+//! - If a handler panics, fails or times out, only its own request is denied.
+//! - A patch contains only the changes of the handler. The values of fields that are not declared in the Rust type are
+//!   kept.
+//! - A conversion cannot change any metadata except labels and annotations.
+//! - The bodies of all requests in flight use at most 256 MiB in total. The server rejects request bodies that are too
+//!   large, invalid or late.
+//! - `Debug` output, logs and errors never contain an object or the private key.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -113,7 +117,7 @@ pub use server::{WebhookServer, WebhookServerError};
 pub use webhook::{FailurePolicy, Webhook};
 pub use webhooks::Webhooks;
 
-// Runs the README's example as a doc test.
+// Runs the example in the README as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

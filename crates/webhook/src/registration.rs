@@ -12,7 +12,7 @@ macro_rules! configurations {
     ($($(#[$doc:meta])* $name:ident, $plural:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// The object's YAML contains `apiVersion` and `kind`, so `kubectl apply` accepts it.
+        /// The YAML of a configuration contains `apiVersion` and `kind`, so `kubectl apply` accepts it.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
         #[serde(tag = "kind", rename_all = "camelCase")]
         pub struct $name {
@@ -47,15 +47,17 @@ fn api_version() -> String {
     "admissionregistration.k8s.io/v1".into()
 }
 
-/// Creates the objects that register the webhooks. Without an [endpoint](Webhooks::endpoint), these methods return no objects.
+/// Methods that create the objects for registering the webhooks. If no [endpoint](Webhooks::endpoint) is set, the
+/// methods return no objects.
 impl Webhooks {
-    /// Returns `true` if the webhooks have an [endpoint](Webhooks::endpoint).
+    /// Returns `true` if an [endpoint](Webhooks::endpoint) is set.
     pub fn has_endpoint(&self) -> bool {
         self.endpoint.is_some()
     }
 
-    /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the PEM certificates of the authorities
-    /// that sign the server's certificate. If `authority` is empty, the API server uses its system's root certificates.
+    /// Returns the configuration for the validating webhooks, if there are any. `authority` contains the PEM
+    /// certificates of the authorities that signed the server's certificate. If `authority` is empty, the API server
+    /// uses the root certificates of its system.
     ///
     /// # Examples
     ///
@@ -84,14 +86,14 @@ impl Webhooks {
         (!webhooks.is_empty()).then(|| ValidatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Returns the configuration of the mutating webhooks, if there are any. See
+    /// Returns the configuration for the mutating webhooks, if there are any. See
     /// [`validating_configuration`](Self::validating_configuration).
     pub fn mutating_configuration(&self, name: &str, ca_bundle: &[u8]) -> Option<MutatingWebhookConfiguration> {
         let webhooks = self.entries(WebhookType::Mutating, ca_bundle);
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Adds the kind's conversion webhook to `definition`. Returns `true` if the kind has a conversion webhook.
+    /// Adds the conversion webhook of the kind to `definition`. Returns `true` if the kind has a conversion webhook.
     pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, ca_bundle: &[u8]) -> bool {
         let Some(endpoint) = &self.endpoint else { return false };
         let conversion = self.routes.iter().find_map(|(path, route)| match &**route {
@@ -119,8 +121,8 @@ impl Webhooks {
     }
 }
 
-/// Returns a webhook's entry in the configuration. The entry also sets fields with default values, so that server-side apply owns these
-/// fields.
+/// Returns the entry of a webhook in the configuration. The entry also contains fields with default values, so that
+/// server-side apply owns them.
 fn entry(webhook: &Webhook, client_config: Value) -> Value {
     let resource = &webhook.resource;
     let target = match &webhook.subresource {

@@ -14,7 +14,8 @@ use crate::review::{AdmissionRequest, AdmissionResponse};
 use crate::webhook::Webhook;
 
 impl Webhook {
-    /// Responds to a request. If the request is invalid, or the handler panics or times out, the response is a denial.
+    /// Responds to a request. The response is a denial if the request is invalid, or if the handler panics or times
+    /// out.
     pub(crate) async fn respond(&self, request: AdmissionRequest, limit: Option<Duration>) -> AdmissionResponse {
         let limit = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
         let (uid, details) = (request.uid.clone(), details(&request));
@@ -63,8 +64,8 @@ impl Webhook {
         AdmissionResponse { uid, allowed: false, status, audit_annotations: audit, warnings, ..Default::default() }
     }
 
-    /// Rejects requests for a resource or operation that the webhook does not declare. The API server sends such requests if the webhook
-    /// configuration in the cluster was written manually.
+    /// Rejects requests for a resource or operation that the webhook does not support. The API server may send such
+    /// requests if the webhook configuration in the cluster was written by hand.
     fn check(&self, request: &AdmissionRequest) -> Result<(), Denial> {
         let (own, sent) = (self.resource.gvr(), &request.resource);
         let subresource = self.subresource.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The wire types of reviews: `admission.k8s.io/v1` and `apiextensions.k8s.io/v1`.
+//! The wire types for reviews: `admission.k8s.io/v1` and `apiextensions.k8s.io/v1`.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,10 @@ use serde_json::value::RawValue;
 pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionReview");
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A review of one client request. The review contains either the API server's request or the webhook's response.
+/// A review of one client request. The review contains either the request of the API server or the response of the
+/// webhook.
 ///
-/// [`Webhooks`](crate::Webhooks) reads and writes reviews. This type is public for tests and for other servers.
+/// [`Webhooks`](crate::Webhooks) reads and writes reviews. This type is public for use in tests and in other servers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
@@ -19,7 +20,7 @@ pub struct AdmissionReview {
     pub api_version: String,
     /// `AdmissionReview`.
     pub kind: String,
-    /// The request from the API server.
+    /// The request of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<AdmissionRequest>,
     /// The response of the webhook.
@@ -31,12 +32,12 @@ pub struct AdmissionReview {
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
-    /// The uid of this call to the webhook. The response must have the same uid.
+    /// The uid of the webhook call. The response must contain the same uid.
     pub uid: String,
-    /// The object's kind, in the version that the webhook's rule names.
+    /// The kind of the object, in the version from the webhook's rule.
     #[serde(with = "kind")]
     pub kind: GroupVersionKind,
-    /// The resource, in the version that the webhook's rule names.
+    /// The resource, in the version from the webhook's rule.
     #[serde(with = "resource")]
     pub resource: GroupVersionResource,
     /// The subresource, such as `status`. Empty if the request is for the object itself.
@@ -50,25 +51,25 @@ pub struct AdmissionRequest {
     pub namespace: String,
     /// The requested operation.
     pub operation: Operation,
-    /// The user who sent the request.
+    /// The user that sent the request.
     #[serde(default, deserialize_with = "or_default")]
     pub user_info: UserInfo,
-    /// The object that the API server would store. `None` for a deletion.
+    /// The new object that the API server would store. `None` for a deletion.
     #[serde(default)]
     pub object: Option<Box<RawValue>>,
     /// The stored object before the request. `None` for a creation.
     #[serde(default)]
     pub old_object: Option<Box<RawValue>>,
-    /// Whether the request is a dry run. In a dry run, the API server stores nothing.
+    /// Whether the request is a dry run. In a dry run, the API server does not store anything.
     #[serde(default, deserialize_with = "or_default")]
     pub dry_run: bool,
-    /// The request's options, such as `CreateOptions`.
+    /// The options of the request, such as `CreateOptions`.
     #[serde(default)]
     pub options: Option<Box<RawValue>>,
 }
 
 impl std::fmt::Debug for AdmissionRequest {
-    /// Omits the objects, because they may be Secrets.
+    /// The objects are omitted, because they may be Secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdmissionRequest")
             .field("uid", &self.uid)
@@ -81,7 +82,7 @@ impl std::fmt::Debug for AdmissionRequest {
     }
 }
 
-/// The operation that a user requests.
+/// The operation that a user requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
@@ -91,12 +92,12 @@ pub enum Operation {
     Update,
     /// Delete an object.
     Delete,
-    /// Connect to a subresource, such as `pods/exec`.
+    /// A connection to a subresource, such as `pods/exec`.
     Connect,
 }
 
 impl Operation {
-    /// Returns the operation's name in a review, such as `CREATE`.
+    /// Returns the name of the operation in a review, such as `CREATE`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -107,10 +108,10 @@ impl Operation {
     }
 }
 
-/// The authenticated user of a request.
+/// The authenticated user who sent a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct UserInfo {
-    /// The user's name, such as `system:serviceaccount:team-a:builder`.
+    /// The name of the user, such as `system:serviceaccount:team-a:builder`.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub username: String,
     /// The user's uid.
@@ -119,7 +120,7 @@ pub struct UserInfo {
     /// The user's groups.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Additional user attributes from the authenticator.
+    /// Additional attributes that the authenticator provides.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
@@ -132,13 +133,13 @@ pub struct AdmissionResponse {
     pub uid: String,
     /// Whether the request is allowed.
     pub allowed: bool,
-    /// The error for the client if the request is rejected.
+    /// The error that the client receives if the request is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// A JSON patch, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// `JSONPatch` if there is a patch.
+    /// `JSONPatch` if the response contains a patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<String>,
     /// Annotations for the audit log.
@@ -149,8 +150,8 @@ pub struct AdmissionResponse {
     pub warnings: Vec<String>,
 }
 
-/// A review of one conversion. The review contains either the API server's request to convert objects to another
-/// version, or the webhook's response.
+/// A review of one conversion. The review contains either the request of the API server to convert objects, or the
+/// response of the webhook.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionReview {
@@ -158,7 +159,7 @@ pub struct ConversionReview {
     pub api_version: String,
     /// `ConversionReview`.
     pub kind: String,
-    /// The request from the API server.
+    /// The request of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<ConversionRequest>,
     /// The response of the webhook.
@@ -170,9 +171,9 @@ pub struct ConversionReview {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionRequest {
-    /// The uid of this call to the webhook. The response must have the same uid.
+    /// The uid of the webhook call. The response must contain the same uid.
     pub uid: String,
-    /// The `apiVersion` to which the objects must be converted.
+    /// The `apiVersion` of the converted objects.
     #[serde(rename = "desiredAPIVersion")]
     pub desired_api_version: String,
     /// The objects to convert. The objects can have different versions.
@@ -186,14 +187,14 @@ pub struct ConversionRequest {
 pub struct ConversionResponse {
     /// The uid of the request.
     pub uid: String,
-    /// The status of the whole review: `Success` or a failure.
+    /// The status of the entire review, which is `Success` or a failure.
     pub result: Status,
-    /// The objects in the desired version, in the order of the request. Empty after a failure.
+    /// The converted objects, in the order of the request. Empty after a failure.
     #[serde(default, deserialize_with = "or_default")]
     pub converted_objects: Vec<Box<RawValue>>,
 }
 
-/// Decodes `null` as an empty value, because Go writes empty lists as `null`.
+/// Decodes `null` as an empty value, because Go encodes empty lists as `null`.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

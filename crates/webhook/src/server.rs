@@ -24,28 +24,29 @@ use crate::certificate::{CertificateError, CertificateFiles, Current};
 use crate::connections::{Connection, Connections};
 use crate::webhooks::Webhooks;
 
-/// The maximum number of open connections. If another connection arrives, the server closes the connection that has been idle for the
-/// longest time. If no connection is idle, further connections wait.
+/// The maximum number of open connections. When another connection arrives, the server closes the connection that has
+/// been idle longest. If no connection is idle, new connections wait.
 const CONNECTIONS: usize = 256;
-/// The maximum number of requests in flight on one HTTP/2 connection. kube-apiserver uses a single connection for all its calls.
+/// The maximum number of requests in flight on an HTTP/2 connection. kube-apiserver uses one connection for all its
+/// calls.
 const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The maximum time that a connection stays open without a request. Go's clients close an idle connection after 90 s.
+/// How long a connection may stay open without a request. Go's HTTP clients close idle connections after 90 s.
 const IDLE: Duration = Duration::from_secs(120);
-/// The maximum time for closing an idle connection.
+/// How long closing an idle connection may take.
 const CLOSE: Duration = Duration::from_secs(1);
 /// The interval between HTTP/2 pings. `PONG` is the timeout for the response to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-/// How long the server waits after it has failed to accept a connection, for example because no file descriptor is available.
+/// The delay after accepting a connection has failed, for example because no file descriptor is available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How long requests in flight may take after the server was stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Serves [`Webhooks`] over TLS, with HTTP/1.1 and HTTP/2.
+/// Serves [`Webhooks`] over TLS with HTTP/1.1 and HTTP/2.
 ///
-/// The server rereads the certificate files after each [period](CertificateFiles::period). New connections get the new certificate. If the
-/// files are invalid, the server logs one warning and keeps the old certificate.
+/// The certificate files are read again after each [period](CertificateFiles::period). New connections use the new
+/// certificate. If the files are invalid, the server logs one warning and keeps the old certificate.
 ///
 /// # Examples
 ///
@@ -85,7 +86,8 @@ pub enum WebhookServerError {
 }
 
 impl WebhookServer {
-    /// Reads the certificate and listens on `address`. Clients can already connect, but they wait until [`run`](Self::run) is called.
+    /// Reads the certificate and listens on `address`. Clients can connect immediately, but their requests are not
+    /// handled before [`run`](Self::run) is called.
     ///
     /// # Errors
     ///
@@ -97,7 +99,7 @@ impl WebhookServer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect.
+    /// Dropping the future closes the socket, if it is open, and has no other effect.
     pub async fn bind(
         address: impl Into<SocketAddr>,
         files: impl Into<CertificateFiles>,
@@ -106,7 +108,7 @@ impl WebhookServer {
         let certificate = Arc::new(Current::load(files.into())?);
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            // This call cannot fail, because the provider supports the default TLS versions.
+            // The versions are always valid, because the provider supports the default TLS versions.
             .expect("aws-lc-rs supports TLS 1.2 and 1.3")
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
@@ -117,24 +119,24 @@ impl WebhookServer {
         Ok(Self { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(config)), webhooks })
     }
 
-    /// Returns the address on which the server listens. If the configured port is 0, the returned address contains the port that the
-    /// operating system chose.
+    /// Returns the address on which the server is listening. If the server was configured with port 0, the returned
+    /// address contains the port that the operating system assigned.
     ///
     /// # Errors
     ///
-    /// Returns an error if the operating system does not return the address.
+    /// Returns an error if the operating system cannot return the address.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves webhooks until the `stop` token is cancelled. Requests in flight then have 5 s to finish.
+    /// Serves webhooks until the `stop` token is cancelled. Requests in flight then have up to 5 s to finish.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the listener and all open connections.
     pub async fn run(self, stop: &CancellationToken) {
         let Self { listener, certificate, acceptor, webhooks } = self;
-        // If this future is dropped, the guard cancels all connections.
+        // If the future is dropped, the guard cancels all connections.
         let connections = stop.child_token();
         let _guard = connections.clone().drop_guard();
         let aborted = CancellationToken::new();
@@ -160,7 +162,7 @@ async fn reload(certificate: Arc<Current>) {
     loop {
         ticks.tick().await;
         let certificate = certificate.clone();
-        // Use a blocking task, because file system access can block. The task panics only if `reload` panics.
+        // Use a blocking task, because accessing the file system can block. An error means that `reload` has panicked.
         if tokio::task::spawn_blocking(move || certificate.reload()).await.is_err() {
             tracing::error!("the reload of the certificate for webhooks panicked");
         }
@@ -219,7 +221,7 @@ async fn connection(
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    // Without the timeout below, a client that sends nothing after the handshake could keep the connection open.
+    // Without the following timeout, a client could keep the connection open by sending nothing after the handshake.
     http = if is_http2 { http.http2_only() } else { http.http1_only() };
     http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     http.http2()
@@ -239,7 +241,7 @@ async fn connection(
             loop {
                 match timeout(CLOSE, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    // A request has just arrived, so keep the connection.
+                    // Keep the connection, because a request has just arrived.
                     Err(_) if opened.is_busy() => {}
                     Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
                 }
@@ -300,8 +302,8 @@ mod tests {
             let silent = async {
                 let name = ServerName::try_from("a.svc").unwrap();
                 let mut stream = connector.connect(name, client).await.unwrap();
-                // The server may already have sent its HTTP/2 settings. The read may end with an error, because the server closes the
-                // connection without a TLS alert.
+                // The server may already have sent its HTTP/2 settings. Reading may return an error, because the server
+                // closes the connection without a TLS alert.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             };
             tokio::join!(serve, silent);

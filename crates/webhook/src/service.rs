@@ -22,14 +22,14 @@ use crate::budget::Budget;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
 use crate::webhooks::{Route, Webhooks};
 
-/// The maximum body size of an admission review. An object has at most 3 MiB, and the review of an update contains both
-/// the old and the new object.
+/// The maximum body size of an admission review. An object has at most 3 MiB, and the review of an update contains the
+/// old and the new object.
 const ADMISSION_BYTES: usize = 8 << 20;
 /// The maximum body size of a conversion review. A conversion review contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
-/// The timeout for a request body, from the wait for memory until the body has arrived.
+/// The timeout for receiving a request body, including the time that the request waits for memory.
 const BODY: Duration = Duration::from_secs(10);
-/// The conversion timeout, as in kube-apiserver.
+/// The timeout of conversions, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);
 
 type Answer = Response<Full<Bytes>>;
@@ -44,7 +44,8 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-    /// Always returns ready. A call's future waits until the memory budget has enough memory for the request body.
+    /// Always returns ready. The future that `call` returns waits until the budget has enough memory for the request
+    /// body.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -88,7 +89,7 @@ where
         };
         (body, permits)
     };
-    // Keep the body's memory reserved until the response is complete.
+    // Reserve the memory of the body until the response is complete.
     let Ok((body, _permits)) = timeout(BODY, body).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };

@@ -1,4 +1,4 @@
-//! An admission webhook, which consists of a handler and of rules that select requests.
+//! Admission webhooks, which consist of a handler and of rules that select requests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,10 +19,11 @@ pub(crate) enum WebhookType {
     Mutating,
 }
 
-/// An admission webhook: an async function, and rules that select the requests for which the API server calls it.
+/// An admission webhook, which consists of an async function and of rules. The rules select the requests for which the
+/// API server calls the webhook.
 ///
-/// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls a webhook for creations and updates, the
-/// timeout is 10 s, and the API server rejects a request if the call fails.
+/// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls a webhook for
+/// creations and updates with a timeout of 10 s. If the call fails, the API server rejects the request.
 ///
 /// # Examples
 ///
@@ -66,7 +67,7 @@ pub struct Webhook {
     pub(crate) conditions: Vec<(String, String)>,
 }
 
-/// Determines how the API server reacts if it cannot call the webhook or gets no valid response.
+/// How the API server reacts if it cannot call the webhook or receives no valid response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The API server rejects the request.
@@ -88,8 +89,8 @@ impl Webhook {
         Self::validate_resource(T::api_resource(), handler)
     }
 
-    /// Creates a validating webhook like [`validate`](Self::validate), for a resource that is not known at compile time. `T` can be a
-    /// [`DynamicObject`](pintle_meta::DynamicObject).
+    /// Creates a validating webhook for a resource that is not known at compile time, like
+    /// [`validate`](Self::validate). `T` can be a [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn validate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
@@ -100,18 +101,19 @@ impl Webhook {
         Self::new(resource, WebhookType::Validating, handler::validating(handler))
     }
 
-    /// Creates a mutating webhook for `T`. The handler returns the changed object, or an [`Allowed`] that contains the changed object.
+    /// Creates a mutating webhook for `T`. The handler returns the changed object, or an [`Allowed`] with the changed
+    /// object.
     ///
-    /// The API server receives a JSON patch with the handler's changes. If the handler returns the object unchanged, the response has no
-    /// patch. Fields that `T` does not declare keep their values, even in list elements. In lists, the first applicable rule determines
-    /// which element of the result is which original element:
+    /// The API server receives the changes as a JSON patch. If the returned object is unchanged, the response contains
+    /// no patch. Fields that are not declared in `T` are kept, even inside list elements. In lists, elements of the
+    /// original object and of the result are matched by the first rule that applies:
     ///
-    /// 1. If a field identifies the elements, elements with the same value match. The identifying field is the first of `name`, `key`,
-    ///    `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a different value in each element.
-    /// 2. If the length of the list is unchanged, elements match by position.
+    /// 1. If a field identifies the elements, elements with the same value match. The field is the first of `name`,
+    ///    `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a unique value in each element.
+    /// 2. If the length of the list has not changed, elements are matched by position.
     /// 3. Otherwise, only equal elements match.
     ///
-    /// The API server calls mutating webhooks first, then validates the object, and then calls validating webhooks.
+    /// The API server first calls mutating webhooks, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
     where
         T: Resource + DeserializeOwned + Serialize,
@@ -122,7 +124,7 @@ impl Webhook {
         Self::mutate_resource(T::api_resource(), handler)
     }
 
-    /// Creates a mutating webhook like [`mutate`](Self::mutate), for a resource that is not known at compile time.
+    /// Creates a mutating webhook for a resource that is not known at compile time, like [`mutate`](Self::mutate).
     pub fn mutate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
         T: DeserializeOwned + Serialize + Send + 'static,
@@ -151,12 +153,13 @@ impl Webhook {
         }
     }
 
-    /// Sets the operations for which the API server calls the webhook. The default is creations and updates.
+    /// Sets the operations for which the API server calls the webhook. The default operations are creations and
+    /// updates.
     ///
     /// # Panics
     ///
-    /// Panics if `operations` is empty, or if a mutating webhook is declared for deletions. The API server accepts no changes in a
-    /// deletion.
+    /// Panics if `operations` is empty. Panics if a mutating webhook is used for deletions. The API server does not
+    /// accept changes in a deletion.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
@@ -168,8 +171,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the webhook's name. Several webhooks for one resource need different names. The name must be a DNS label, such as `quota`, and
-    /// becomes a part of the webhook's path.
+    /// Sets the webhook's name. If several webhooks handle the same resource, they need different names. The name must
+    /// be a DNS label, such as `quota`. It becomes part of the path of the webhook.
     ///
     /// # Panics
     ///
@@ -181,24 +184,26 @@ impl Webhook {
         self
     }
 
-    /// Handles requests for a subresource, such as `status`, instead of requests for the object itself. `T` is the subresource's type.
+    /// Calls the webhook for requests to a subresource, such as `status`, instead of requests to the object itself. `T`
+    /// is the subresource's type.
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// Sets how the API server reacts if it cannot call the webhook or gets no valid response. The default is [`FailurePolicy::Fail`].
+    /// Sets how the API server reacts if it cannot call the webhook or receives no valid response. The default is
+    /// [`FailurePolicy::Fail`].
     pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.failure_policy = policy;
         self
     }
 
-    /// Sets the timeout for the handler and for the API server's call. The API server's timeout is rounded up to whole seconds. The default
-    /// is 10 s.
+    /// Sets the timeout for the handler and for the call by the API server. For the API server, the timeout is rounded
+    /// up to whole seconds. The default is 10 s.
     ///
     /// # Panics
     ///
-    /// Panics if `timeout` is 0 or more than 30 s, because the API server would reject such a timeout.
+    /// Panics if `timeout` is 0 or more than 30 s, because the API server would reject the timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         assert!(
             !timeout.is_zero() && timeout <= Duration::from_secs(30),
@@ -209,45 +214,48 @@ impl Webhook {
         self
     }
 
-    /// Declares that the handler has side effects, except in dry runs. By default, the API server assumes that the handler has no side
-    /// effects.
+    /// Declares that the handler has side effects unless the request is a dry run. By default, the handler is declared
+    /// to have no side effects.
     pub fn has_side_effects(mut self) -> Self {
         self.has_side_effects = true;
         self
     }
 
-    /// Makes the API server call a mutating webhook again if a later webhook changes the object. The handler must be idempotent: if it
-    /// receives an object that it has already changed, it must return the object unchanged.
+    /// Makes the API server call a mutating webhook again if a later webhook has changed the object. The handler must
+    /// be idempotent: if it receives an object that it has already changed, it must return the object unchanged.
     ///
     /// # Panics
     ///
-    /// Panics if the webhook is validating.
+    /// Panics if the webhook is a validating webhook.
     pub fn reinvoke(mut self) -> Self {
         assert!(self.is_mutating(), "a validating webhook for {} is never called again", self.resource);
         self.is_reinvoked = true;
         self
     }
 
-    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects always match.
+    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects always
+    /// match.
     pub fn namespaces(mut self, selector: LabelSelectorSpec) -> Self {
         self.namespaces = Some(selector);
         self
     }
 
-    /// Calls the webhook only for objects whose labels match `selector`. For an update, either the old or the new labels must match.
+    /// Calls the webhook only for objects whose labels match `selector`. For an update, the old or the new labels must
+    /// match.
     pub fn objects(mut self, selector: LabelSelectorSpec) -> Self {
         self.objects = Some(selector);
         self
     }
 
-    /// Calls the webhook only if the CEL `expression` is true. `name` is the name of the expression. The API server evaluates the
-    /// expression before it calls the webhook.
+    /// Calls the webhook only if the CEL expression `expression` is true. `name` is the name of the expression. The API
+    /// server evaluates the expression before calling the webhook.
     pub fn condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
         self.conditions.push((name.into(), expression.into()));
         self
     }
 
-    /// Returns the webhook's path, such as `/validate/example.com/v1/websites`. For the core group, the path contains `core`.
+    /// Returns the path of the webhook, such as `/validate/example.com/v1/websites`. For the core group, the path
+    /// contains `core` as the group.
     pub fn path(&self) -> String {
         let version = &self.resource.group_version.version;
         let mut path = format!("/{}/{}/{version}/{}", self.verb(), self.group(), self.resource.plural);
@@ -258,8 +266,8 @@ impl Webhook {
         path
     }
 
-    /// Returns the webhook's name in the configuration, such as `quota.validate.websites.example.com`. The name has at least three
-    /// segments.
+    /// Returns the name of the webhook in the configuration, such as `quota.validate.websites.example.com`. The name
+    /// has three or more segments.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
         parts.extend([self.verb(), &self.resource.plural, self.group()]);

@@ -1,4 +1,4 @@
-//! All of a program's webhooks, combined into one `tower` service.
+//! A `tower` service that contains all webhooks of a program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +13,8 @@ use crate::endpoint::Endpoint;
 use crate::hub::{Conversion, Hub};
 use crate::webhook::Webhook;
 
-/// A program's webhooks. This type creates the objects that register the webhooks in the cluster, and implements
-/// [`tower_service::Service`] for HTTP requests with any body.
+/// A program's webhooks. Implements [`tower_service::Service`] for HTTP requests with any body type. Also creates the
+/// objects that register the webhooks in the cluster.
 ///
 /// Clones share the handlers and the memory budget for request bodies.
 ///
@@ -27,8 +27,8 @@ use crate::webhook::Webhook;
 /// | a body that is not a `v1` review | 400 |
 /// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
 ///
-/// If a handler fails or panics, the response has `allowed: false` and the code 500. If a handler times out, the code is 504. If the API
-/// server closes the connection, the handler's future is dropped.
+/// If a handler fails or panics, the response has `allowed: false` and code 500. The response has code 504 if a handler
+/// times out. If the API server closes the connection, the future of the handler is dropped.
 ///
 /// # Examples
 ///
@@ -87,7 +87,8 @@ impl Webhooks {
     ///
     /// # Panics
     ///
-    /// Panics if another webhook has the same path. To change a webhook's path, give the webhook a [name](Webhook::name).
+    /// Panics if another webhook has the same path. To change the path of a webhook, give the webhook a
+    /// [name](Webhook::name).
     #[allow(clippy::should_implement_trait, reason = "webhooks have no sum")]
     pub fn add(self, webhook: Webhook) -> Self {
         self.route(webhook.path(), Route::Admission(webhook))
@@ -109,14 +110,14 @@ impl Webhooks {
         self
     }
 
-    /// Sets the address at which the API server reaches the webhooks. Without an endpoint, the webhooks are not registered in the
-    /// cluster.
+    /// Sets the address that the API server uses for calls to the webhooks. If no endpoint is set, the webhooks are not
+    /// registered in the cluster.
     pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.endpoint = Some(endpoint);
         self
     }
 
-    /// Returns the paths of all webhooks, in ascending order.
+    /// Returns the paths of all webhooks in ascending order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.routes.keys().map(String::as_str)
     }

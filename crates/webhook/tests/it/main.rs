@@ -1,4 +1,4 @@
-//! Tests of webhooks: handlers, patches, conversions, hostile bodies, registration, TLS.
+//! Tests of webhooks: handlers, patches, conversions, hostile bodies, registration and TLS.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod conversions;

@@ -46,7 +46,7 @@ fn apply(object: &Value, patch: &Value) -> Value {
 
 #[tokio::test]
 async fn unchanged_object_has_no_patch() {
-    // The type serializes `replicas: 0`, but the sent object has no `replicas` field.
+    // The type serializes `replicas: 0`, but the sent object does not contain `replicas`.
     assert_eq!(patch_of(&site("a"), |_: &mut Website| ()).await.unwrap(), Value::Null);
 }
 
@@ -178,7 +178,7 @@ prop_compose! {
     }
 }
 
-/// Adds an unknown field to every object, but not to maps.
+/// Adds an unknown field to each object, but not to maps.
 fn with_unknown(value: &mut Value, is_map: bool) {
     match value {
         Value::Object(members) => {

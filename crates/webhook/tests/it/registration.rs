@@ -65,7 +65,7 @@ fn validating_configuration_has_all_fields() {
     assert_eq!(serde_json::to_value(&configuration).unwrap(), expected);
     assert_eq!(ValidatingWebhookConfiguration::PLURAL, "validatingwebhookconfigurations");
     let read = |value| serde_json::from_value::<ValidatingWebhookConfiguration>(value).unwrap();
-    // The items of a list lack their types.
+    // List items do not contain `apiVersion` and `kind`.
     let mut item = expected.clone();
     item.as_object_mut().unwrap().retain(|name, _| name != "apiVersion" && name != "kind");
     assert_eq!([read(expected.clone()), read(item.clone())], [configuration.clone(), configuration]);

@@ -1,4 +1,4 @@
-//! Test kinds, and functions that send reviews.
+//! Test kinds and helper functions that send reviews.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -44,7 +44,7 @@ pub(crate) async fn ask(webhooks: &Webhooks, path: &str, review: &Value) -> Valu
     answer["response"].take()
 }
 
-/// Returns a review as kube-apiserver sends it.
+/// Returns a review in the form that kube-apiserver sends.
 pub(crate) fn review(operation: &str, object: Value, old: Value) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1",
