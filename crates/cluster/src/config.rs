@@ -39,9 +39,9 @@ pub struct ClusterConfig {
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
-    /// This provider does not apply to controllers. Set their provider in the [controller
-    /// configuration](pintle_controller::ControllerConfig::metrics). This provider also does not apply to informers
-    /// that you create with the [factory](crate::Cluster::informers). Set their provider in their own configuration.
+    /// The cluster does not set the provider of controllers. Set a controller's provider in the [controller
+    /// configuration](pintle_controller::ControllerConfig::metrics). If you create an informer with the
+    /// [factory](crate::Cluster::informers), set the provider in the informer's configuration.
     pub metrics: Option<Arc<dyn Provider>>,
     /// A layer that wraps the transport of all clients, including the electors' clients. `None` by default. With
     /// [`TransportLayer::in_place`], clients can reach an embedded server without a socket:

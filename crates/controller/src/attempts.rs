@@ -14,7 +14,7 @@ pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 /// and not kept, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. This limit ensures that a reconciler that always
+/// The maximum number of early retries of a key between two successes. The limit ensures that a reconciler that always
 /// writes and then fails backs off further and further.
 const MAX_EARLY_RETRIES: u8 = 10;
 

@@ -253,7 +253,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // Wait longer than the stop timeout. This gives `main` time to end the process first.
+                // Wait longer than the stop timeout, so that `main` has time to end the process first.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -266,7 +266,8 @@ impl Shared {
             reports.truncate(MAX_WAITING);
             let is_reporting = running.as_ref().is_some_and(|ended| ended.try_recv() == Err(TryRecvError::Empty));
             if !reports.is_empty() && !is_reporting {
-                // Do not wait for the reports. This thread must be able to exit the process even if a report blocks.
+                // Do not wait for the reports, because this thread must be able to exit the process even if a report
+                // blocks.
                 let reports = std::mem::take(&mut reports);
                 running = Some(start_report(|| reports.into_iter().for_each(|report| report())));
             }

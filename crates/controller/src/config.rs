@@ -45,10 +45,10 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// the default, disables the timeout.
     pub reconcile_timeout: Option<Duration>,
     /// How long a run waits for all caches to sync. After the timeout, the run fails with an error that names the
-    /// unsynced cache. With `None` (the default), the run waits indefinitely. For example, it waits until a
-    /// CustomResourceDefinition is installed or the server becomes reachable. While a run waits for its caches, the
-    /// readiness check names the unsynced caches. If a cache has not synced after 10 s, the controller logs a warning,
-    /// and repeats the warning once a minute.
+    /// unsynced cache. With `None` (the default), the run waits indefinitely, for example until a
+    /// CustomResourceDefinition is installed. While a run waits for its caches, the readiness check names the unsynced
+    /// caches. If a cache has not synced after 10 s, the controller logs a warning, and repeats the warning once a
+    /// minute.
     pub cache_sync_timeout: Option<Duration>,
     /// How long a reconciliation may block its thread before the controller reports the problem in the logs, the
     /// metrics and the readiness check. The default is 5 s. This timeout uses the real clock, even if tokio's clock is

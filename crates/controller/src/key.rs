@@ -21,8 +21,8 @@ use crate::panic::catch;
 /// are shown with their `Debug` implementation. The `Debug` output should therefore be different for different keys.
 /// Keys should contain no secrets.
 ///
-/// The controller compares, hashes and clones keys while it holds a lock. These operations should be fast and must not
-/// panic.
+/// The controller compares, hashes and clones keys while it holds a lock, so these operations should be fast and must
+/// not panic.
 ///
 /// # Examples
 ///

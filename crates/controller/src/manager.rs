@@ -139,8 +139,8 @@ pub struct ManagerConfig {
     /// all components immediately.
     pub graceful_shutdown_timeout: Duration,
     /// Whether to exit the process with code 1 if reconciliations still block their threads after the shutdown timeout.
-    /// The default is `true`. After the timeout, the manager waits for another tenth of the timeout (at most 2 s). It
-    /// then prints a line to stderr and exits. Exiting is the only way to end reconciliations that block their threads.
+    /// The default is `true`. After the timeout, the manager waits for another tenth of the timeout (at most 2 s),
+    /// prints a line to stderr, and exits. Exiting is the only way to end reconciliations that block their threads.
     /// Returning from `main` does not end blocked reconciliations, because dropping a runtime waits for its threads.
     pub exit_if_blocked: bool,
 }
@@ -175,14 +175,14 @@ impl Manager {
         self
     }
 
-    /// Adds the informers of `factory`. They are started first and stopped last. An informer that does not belong to
+    /// Adds the informers of `factory`, which are started first and stopped last. An informer that does not belong to
     /// the factory starts with the first controller that needs it, and stops when its last handle is dropped.
     pub fn informers(mut self, factory: InformerFactory) -> Self {
         self.informers.push(factory);
         self
     }
 
-    /// Runs a service on every replica while the manager runs. For example, a web server for probes can use the
+    /// Runs a service on every replica while the manager runs, for example a web server for probes that uses the
     /// manager's [status](Self::status). The service should end when its token is cancelled. If the service returns an
     /// error or panics, the manager stops. If the service returns `Ok`, the manager continues.
     pub fn service<F, Fut>(mut self, name: impl Into<String>, run: F) -> Self
@@ -289,7 +289,7 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as dropping the future of [`run`](Self::run). It does not cancel the
+    /// Dropping the future has the same effect as dropping the future of [`run`](Self::run), and does not cancel the
     /// `stop` token.
     ///
     /// # Examples

@@ -52,9 +52,8 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// For kinds without a generation (ConfigMap, Secret, Service...), this predicate accepts all updates except resyncs.
 /// In controller-runtime, `GenerationChangedPredicate` rejects all updates of kinds without a generation.
 ///
-/// For other kinds, changes that affect only labels, annotations or finalizers are rejected. For a reconciler that adds
-/// finalizers and returns, use [`DesiredStateChanged`]. Otherwise, the reconciler is not called again after adding a
-/// finalizer.
+/// For other kinds, changes that affect only labels, annotations or finalizers are rejected. A reconciler that adds a
+/// finalizer and then returns is therefore not called again, and should use [`DesiredStateChanged`] instead.
 ///
 /// # Examples
 ///

@@ -16,9 +16,9 @@ use crate::key::RequestKey;
 /// Moves the actual state of an object closer to its desired state, like controller-runtime's `Reconciler`. A key of
 /// another type than [`ObjectKey`] can identify any unit of work, as in `TypedReconciler`: see [`RequestKey`].
 ///
-/// A reconciler receives only a key. It does not receive the event that caused the reconciliation. Read the current
-/// state from listers, which do not return deleted objects. Reconcilers must be idempotent, because the controller may
-/// call them when nothing has changed. Reconciliations of the same key never overlap.
+/// A reconciler receives only a key, and not the event that caused the reconciliation. Read the current state from
+/// listers, which do not return deleted objects. Reconcilers must be idempotent, because the controller may call them
+/// when nothing has changed. Reconciliations of the same key never overlap.
 ///
 /// A panic in the reconciler is treated as a failure of the key. Closures that take a [`ReconcileRequest`] and return a
 /// future implement this trait.

@@ -55,7 +55,7 @@ enum CallResult {
 /// The number of consecutive conflicts from which conflicts are logged as warnings.
 const CONFLICTS_BEFORE_WARNING: u32 = 10;
 
-/// The longest delay that a server or reconciler can request. This is also the default limiter's longest delay.
+/// The longest delay that a server or reconciler can request, which equals the default limiter's longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(1_000);
 
 /// A call that runs for longer resets the key's backoff, as kubelet does for a container. Otherwise, a service that fails
@@ -227,8 +227,8 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // If the key was added during the reconciliation, the reconciliation's own write may be the cause. Therefore,
-        // wait for the rate limiter's delay, as for a retry.
+        // If the key was added during the reconciliation, the reconciliation's own write may be the cause. The key
+        // therefore waits for the rate limiter's delay, like a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);

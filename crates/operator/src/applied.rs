@@ -327,8 +327,8 @@ fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, vi
                 within_member(&index.to_string(), path, |path| visit_field(found, item, path, visit));
             }
         }
-        // The server may add default fields to list items. If the lengths differ, another manager may have added items.
-        // In this case, only the server can merge the lists.
+        // The server may add default fields to list items. If the lengths differ, another manager may have added items,
+        // so only the server can merge the lists.
         (Some(Value::Array(live)), Value::Array(applied)) if live.len() == applied.len() => {
             for (index, (live, item)) in live.iter().zip(applied).enumerate() {
                 within_member(&index.to_string(), path, |path| visit_field(Some(live), item, path, visit));

@@ -10,7 +10,7 @@ use crate::reconciler::BoxFuture;
 
 pub(crate) type LeaderService = Arc<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Returns a controller with a single key. Its reconciliation runs the service. The service is dropped when the
+/// Returns a controller with a single key, whose reconciliation runs the service. The service is dropped when the
 /// leadership term ends. If the service fails, the controller restarts it with backoff.
 pub(crate) fn controller(name: &str, service: LeaderService, stop: &CancellationToken) -> Engine<Singleton> {
     let stop = stop.clone();

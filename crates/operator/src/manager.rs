@@ -299,7 +299,7 @@ impl Manager {
         self.install_definition(K::crd())
     }
 
-    /// Installs a definition, like [`install`](Self::install). For example, the definition can be
+    /// Installs a definition like [`install`](Self::install), for example a definition that was
     /// [merged](CustomResourceDefinition::merge) from several versions. If the definition was not created by
     /// `#[derive(Resource)]`, set its version with
     /// [`with_package_version`](CustomResourceDefinition::with_package_version).
@@ -339,7 +339,7 @@ impl Manager {
         self
     }
 
-    /// Adds a [`pintle_controller::Controller`]. Its keys can have any type that implements
+    /// Adds a [`pintle_controller::Controller`], whose keys can have any type that implements
     /// [`RequestKey`](pintle_controller::RequestKey). Create the informers of the controller with the manager's
     /// [cluster](Self::cluster).
     ///

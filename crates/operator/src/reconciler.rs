@@ -99,8 +99,8 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
         async { Ok(Cleanup::Done) }
     }
 
-    /// Handles an object that no longer exists. For example, it can clean up in-memory state. For reliable cleanup, use
-    /// a finalizer. This method may be called several times for the same deletion, and for keys that never existed. The
+    /// Handles an object that no longer exists, for example to clean up in-memory state. For reliable cleanup, use a
+    /// finalizer. This method may be called several times for the same deletion, and for keys that never existed. The
     /// method is not called for an object that exists but is not cached. Before the call, the controller therefore
     /// reads the object's metadata from the server, unless the watch has reported the deletion. The read requires the
     /// permission `get`. The default implementation does nothing.

@@ -73,7 +73,7 @@ pub struct CollectionConfig {
     /// Whether a list at revision "0" ignores the limit and returns all objects, like a list from a server with a watch
     /// cache. The default is `true`.
     pub watch_cache: bool,
-    /// Additional fields for field selectors, such as `spec.color`. They correspond to `selectableFields` in a
+    /// Additional fields for field selectors, such as `spec.color`, like `selectableFields` in a
     /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always supported, as well as
     /// the fields that a real server supports for a built-in kind, such as `spec.nodeName` for pods. Empty by default.
     pub selectable_fields: Vec<String>,

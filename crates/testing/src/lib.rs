@@ -49,7 +49,7 @@
 //! - A [`Client`] sends requests to a collection, with its own faults and its own name in the request log.
 //! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] describes how a page or a
 //!   watch breaks.
-//! - A [`RecordedRequest`] is an entry in the request log. It contains a [`Call`] and the name of the client. A
+//! - A [`RecordedRequest`] is an entry in the request log, which contains a [`Call`] and the name of the client. A
 //!   [`Verb`] is the kind of a call. Faults can be queued for a verb.
 //! - [`Page`] and [`Events`] are the streams that are returned by lists and watches.
 //! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
@@ -69,8 +69,8 @@
 //!
 //! # Unlike a kube-apiserver
 //!
-//! - A collection contains only one resource. It has no schema, no defaulting and no admission. Namespaces do not have
-//!   to exist, and objects are not garbage-collected. An object without finalizers is deleted immediately.
+//! - A collection contains only one resource, and has no schema, defaulting or admission. Namespaces do not have to
+//!   exist, and objects are not garbage-collected. An object without finalizers is deleted immediately.
 //! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge
 //!   patch and does not record field ownership. Therefore, apply patches never conflict, fields that a field manager no
 //!   longer sets are not removed, and lists are replaced as a whole.

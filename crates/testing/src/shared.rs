@@ -20,7 +20,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Calls `act`, which may read or change the store. Then wakes the watches that have new items. `act` is called
+    /// Calls `act`, which may read or change the store, and then wakes the watches that have new items. `act` is called
     /// under a lock, so it must not run user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();

@@ -13,7 +13,7 @@ use pintle_apiserver::RequestVerb;
 pub struct SentRequest {
     /// The name of the process, such as `operator-1`. A restarted process has a new name.
     pub process: String,
-    /// The number of the request. The number of the request. Each process starts with 1.
+    /// The number of the request. Each process starts with 1.
     pub number: usize,
     /// The verb of the request. `None` if the request has no resource, such as `/version`.
     pub verb: Option<RequestVerb>,

@@ -64,8 +64,8 @@ impl LeastRole {
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
-            // Another run may have to read the object. For example, the operator reads it to find out which conditions
-            // in the status it owns, or whether an object that is not cached still exists.
+            // Another run may have to read the object. The operator reads an object to find out which conditions in the
+            // status it owns, or whether an object that is not cached still exists.
             if request.verb == Some(RequestVerb::Patch) && request.subresource == "status" {
                 let resource = (request.group.clone(), request.resource.clone());
                 rules.entry(resource).or_default().insert(RequestVerb::Get.to_string());

@@ -72,7 +72,7 @@ impl<T> From<T> for Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial(Box<Refusal>);
 
-/// The contents of a denial. They are boxed so that the results of handlers are small.
+/// The contents of a denial, boxed to keep the results of handlers small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     message: String,

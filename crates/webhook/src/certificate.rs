@@ -185,8 +185,8 @@ impl Current {
 
     /// Rereads the files. Returns `true` if a new certificate is used for new connections.
     ///
-    /// If Kubernetes replaces the files during the read, the certificate and the key do not match. In this case, the
-    /// next call reads both files again.
+    /// If Kubernetes replaces the files during the read, the certificate and the key do not match. The next call then
+    /// reads both files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),

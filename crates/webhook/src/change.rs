@@ -23,8 +23,8 @@ pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     }
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
-        // If the lengths of `sent` and `before` are different, decoding has dropped or added elements. In this case,
-        // the positions in the two lists do not match.
+        // If the lengths of `sent` and `before` are different, decoding has dropped or added elements, so the positions
+        // in the two lists do not match.
         (Value::Array(sent), Value::Array(before), Value::Array(after)) if sent.len() == before.len() => {
             merge_lists(sent, before, after).into()
         }

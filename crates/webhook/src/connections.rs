@@ -89,8 +89,8 @@ impl Connection {
         self.give_way.is_cancelled()
     }
 
-    /// Waits until the connection must be closed. The reason is that another connection needs the slot, or that this
-    /// connection has been idle for `limit`.
+    /// Waits until the connection must be closed, because another connection needs the slot or this connection has been
+    /// idle for `limit`.
     pub(crate) async fn is_useless(&self, limit: Duration) {
         let idle = async {
             loop {

@@ -1,6 +1,6 @@
 //! Admission and conversion webhooks for Kubernetes, with typed handlers in a `tower` service.
 //!
-//! A handler is an async function. It receives an [`Admission`] with the decoded object, and returns `()`, the changed
+//! A handler is an async function that receives an [`Admission`] with the decoded object, and returns `()`, the changed
 //! object, or a [`Denial`]. This crate decodes the API server's reviews, encodes the responses, computes JSON patches,
 //! and creates the objects that register the webhooks.
 //!

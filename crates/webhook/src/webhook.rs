@@ -172,7 +172,7 @@ impl Webhook {
     }
 
     /// Sets the webhook's name. If several webhooks handle the same resource, they need different names. The name must
-    /// be a DNS label, such as `quota`. It becomes part of the path of the webhook.
+    /// be a DNS label, such as `quota`, and becomes part of the path of the webhook.
     ///
     /// # Panics
     ///

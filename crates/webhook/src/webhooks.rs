@@ -13,8 +13,8 @@ use crate::endpoint::Endpoint;
 use crate::hub::{Conversion, Hub};
 use crate::webhook::Webhook;
 
-/// A program's webhooks. Implements [`tower_service::Service`] for HTTP requests with any body type. Also creates the
-/// objects that register the webhooks in the cluster.
+/// A program's webhooks. `Webhooks` implements [`tower_service::Service`] for HTTP requests with any body type, and
+/// creates the objects that register the webhooks in the cluster.
 ///
 /// Clones share the handlers and the memory budget for request bodies.
 ///

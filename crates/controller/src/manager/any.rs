@@ -197,7 +197,8 @@ impl ControllerStatus {
     ///
     /// Returns `None` if `key` is unknown. For controllers with the key type `ObjectKey`, every valid key is known,
     /// even if the object does not exist. For other key types, a key is known only if it is in the queue or has a
-    /// history. For these key types, the duration of the search is proportional to the length of the queue.
+    /// history. For key types other than `ObjectKey`, the duration of the search is proportional to the length of the
+    /// queue.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }

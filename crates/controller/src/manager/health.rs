@@ -44,7 +44,7 @@ pub struct ManagerStatus {
 #[derive(Default)]
 struct Parts {
     controllers: Vec<Arc<dyn AnyController>>,
-    /// The controllers of shards. They run while this replica leads their shard, independently of the manager's
+    /// The controllers of shards, which run while this replica leads their shard, independently of the manager's
     /// election.
     sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,

@@ -1,8 +1,8 @@
 //! The definitions from these tests and objects that Rust has written, with the responses of a real kube-apiserver.
 //!
 //! `crates/conformance/cases/derived.jsonl` contains one case for each definition. This test checks that the recorded
-//! requests are up to date. It also checks that the real server stored all definitions and objects unchanged and
-//! without warnings. `cargo xtask conformance --server` sends the same requests to the embedded server.
+//! requests are up to date, and that the real server stored all definitions and objects unchanged and without warnings.
+//! `cargo xtask conformance --server` sends the same requests to the embedded server.
 
 use std::collections::BTreeMap;
 use std::fs;

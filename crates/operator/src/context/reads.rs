@@ -123,9 +123,9 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. A 404 response without a `Status` object is also an error. It can come
-    /// from a proxy, or from a server that does not have the kind. Returns a terminal error if `T` is namespaced but
-    /// the reconciled object is cluster-scoped.
+    /// Returns an error if the request fails. A 404 response without a `Status` object is also an error, because it can
+    /// come from a proxy, or from a server that does not have the kind. Returns a terminal error if `T` is namespaced
+    /// but the reconciled object is cluster-scoped.
     ///
     /// # Cancel safety
     ///

@@ -8,10 +8,10 @@ impl Manager {
     /// Sets whether the manager serves the debug page at `/debug` and its data at `/debug.json`. The default is `true`.
     /// The page is served only if an address is set with [`serve`](Self::serve).
     ///
-    /// The page shows the current state of the manager's queues, informers, leases and shards. It lists keys that fail,
-    /// that are slow, and that are reconciled often. For each key, the page shows the causes of its reconciliations. To
-    /// explain a single key, search for it on the page. Each response is computed on request. No data is collected in
-    /// advance. The size of a response is limited, and computing it does not interrupt the workers.
+    /// The page shows the current state of the manager's queues, informers, leases and shards, and lists failing, slow
+    /// and frequently reconciled keys. For each key, the page shows the causes of its reconciliations. To explain a
+    /// single key, search for it on the page. Each response is computed on request. No data is collected in advance.
+    /// The size of a response is limited, and computing it does not interrupt the workers.
     ///
     /// # Security
     ///

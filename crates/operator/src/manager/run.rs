@@ -37,7 +37,8 @@ impl Manager {
     /// - The API server rejects a CustomResourceDefinition or a webhook configuration. If installation fails for
     ///   another reason, for example because the server is unreachable, the manager retries.
     /// - Two controllers have the same name, a component of the manager fails, or stopping takes too long. The error is
-    ///   a [`ManagerError`](pintle_controller::ManagerError). It names the keys whose reconciliation has not finished.
+    ///   a [`ManagerError`](pintle_controller::ManagerError), which names the keys whose reconciliation has not
+    ///   finished.
     ///
     /// # Panics
     ///

@@ -54,7 +54,7 @@ impl Manager {
     /// mounted cert-manager Secret. The manager reloads changed certificates.
     ///
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
-    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration. Both have the manager's name. The manager
+    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
     /// also adds conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When `ca.crt`
     /// changes, the manager reapplies the webhook configurations and the definitions. The API server then trusts only
     /// the new `ca.crt`, although other replicas may still use the old certificate. To replace the certificate
@@ -67,8 +67,8 @@ impl Manager {
     /// the endpoint.
     ///
     /// The configurations contain the program's version, which is the highest version of its definitions. As with
-    /// [definitions](Self::install), an older build does not replace the configurations of a newer build. It only
-    /// updates their certificates. To let an older build replace the configurations, use
+    /// [definitions](Self::install), an older build keeps the configurations of a newer build and only updates their
+    /// certificates. To let an older build replace the configurations, use
     /// [`replace_newer_definitions`](Self::replace_newer_definitions).
     ///
     /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service

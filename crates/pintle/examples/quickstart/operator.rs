@@ -64,7 +64,7 @@ fn one() -> i32 {
 }
 
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
-    // `apply` sets the namespace and the owner. It sends no request if nothing would change.
+    // `apply` sets the namespace and the owner, and sends no request if nothing would change.
     cx.apply(config_map(&site)).await?;
     cx.apply(deployment(&site)).await?;
     let phase = if site.spec.replicas == 0 { Phase::Suspended } else { Phase::Published };

@@ -252,8 +252,8 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // The operator can reach the final state despite delays. Therefore, delays are not ended if the script
-            // contains no other disturbances.
+            // The operator can reach the final state despite delays, so the delays are kept if the script contains no
+            // other disturbances.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {

@@ -86,9 +86,9 @@ impl<W: World> Kit<W> {
     /// new resource, an operator repeatedly reads API discovery and CustomResourceDefinitions. If no repetition of a
     /// run sends such a read again, the read is omitted from the report.
     ///
-    /// The final state consists of all objects and the [`World`]. It does not include uids, versions, generations,
-    /// times, Leases and Events. For each `observedGeneration` in the status, only whether it is current is compared.
-    /// At the end, the last reconciliation of each key must have succeeded.
+    /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases
+    /// and Events. For each `observedGeneration` in the status, only whether it is current is compared. At the end, the
+    /// last reconciliation of each key must have succeeded.
     ///
     /// # Errors
     ///

@@ -134,7 +134,7 @@ fn failed_wait_shows_the_error_of_the_reconciler() {
 #[test]
 fn first_error_is_printed_only_in_undisturbed_runs() {
     if env::var_os(CHILD).is_some() {
-        // These runs report errors, because faults are injected.
+        // Runs with injected faults report errors.
         Kit::new(operator).create(site("blog")).survives_chaos(0..4).unwrap();
         writeln!(io::stderr(), "{CHILD}").unwrap();
         Kit::new(forgets_owns).create(site("blog")).second_run_writes_nothing().unwrap_err();

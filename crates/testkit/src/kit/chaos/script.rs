@@ -36,7 +36,7 @@ pub(super) enum Event {
     Step,
     Rule(Rule),
     BreakWatches,
-    /// Kills the leader. Kills the leader. If there is no leader, kills the process that the number selects.
+    /// Kills the leader. If there is no leader, kills the process that the number selects.
     Kill(usize),
     /// Stops the leader gracefully, so that a standby can take over immediately.
     Stop(usize),
