@@ -68,9 +68,9 @@ pub struct ControllerConfig<K = ObjectKey> {
     ///   reconciled object or a dependent are attributed to the reconciliation if they arrive while it runs or up to 5
     ///   s later. A change that is attributed to the reconciliation only shortens the delay to 30 s. Changes that are
     ///   attributed to the reconciliation never shorten a delay that the server or the reconciler requested. A change
-    ///   to another [watched](crate::Builder::watches) object ends the delay. Until the key succeeds, its delay is
-    ///   shortened or ended at most ten times in these two ways. A reconciler that writes and then fails therefore
-    ///   still backs off.
+    ///   to another [watched](crate::Builder::watches) object ends the delay. Until the key succeeds, attributed
+    ///   changes and changes to watched objects shorten or end its delay at most ten times. A reconciler that writes
+    ///   and then fails therefore still backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. A key that a
     ///   [`Trigger`](crate::Trigger) or a custom source adds also ends its delay immediately.
     pub queue: Option<QueueSetup<K>>,

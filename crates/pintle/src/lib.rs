@@ -55,7 +55,8 @@
 //! # Main types
 //!
 //! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A reconciler uses its
-//!   [`Context`](operator::Context) to read and write objects. The [prelude] exports all three types.
+//!   [`Context`](operator::Context) to read and write objects. The [prelude] exports `Manager`, `Controller` and
+//!   `Context`.
 //! - A [`Cluster`] is a connection to one Kubernetes cluster. A `Cluster` creates clients, informers, recorders and
 //!   electors, which share connections and caches. `Cluster::embedded` starts an API server in the same process
 //!   (feature `apiserver`).

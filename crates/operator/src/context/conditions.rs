@@ -15,14 +15,14 @@ const READY: &str = "Ready";
 
 impl<K: Resource + Serialize> Context<K> {
     /// Returns the conditions of the reconciled object with `Ready` set to true. All other conditions are unchanged.
-    /// `reason` is one word in upper camel case. [`apply_status`](Self::apply_status) ignores the conditions of other
-    /// field managers.
+    /// `reason` is a single word in UpperCamelCase. [`apply_status`](Self::apply_status) ignores the conditions of
+    /// other field managers.
     pub fn ready(&self, reason: &str) -> Conditions {
         self.with_condition(READY, ConditionStatus::True, reason, "")
     }
 
-    /// Returns the conditions of the reconciled object with `Ready` set to false. `reason` is one word in upper camel
-    /// case. `message` is a human-readable sentence.
+    /// Returns the conditions of the reconciled object with `Ready` set to false. `reason` is a single word in
+    /// UpperCamelCase. `message` is a human-readable sentence.
     pub fn not_ready(&self, reason: &str, message: impl Into<String>) -> Conditions {
         self.with_condition(READY, ConditionStatus::False, reason, message)
     }

@@ -178,7 +178,7 @@ impl<W: World> Kit<W> {
     }
 
     /// Repeats a run until the operator crashes. If the operator never sends the request for the planned crash, returns
-    /// an error. Returns `false` instead if the request is only sent depending on the server's speed.
+    /// an error. For a request that is sent depending on the server's speed, returns `false` instead.
     fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {

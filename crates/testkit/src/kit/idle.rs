@@ -14,8 +14,8 @@ use crate::world::World;
 
 impl<W: World> Kit<W> {
     /// Checks that a second operator process does not change any object. The first process is run until it is idle, and
-    /// is then stopped. Then the second process runs. Writes that do not change their object are allowed. Writes of
-    /// Leases and Events are also allowed.
+    /// is then stopped. The second process is run afterwards. Writes that do not change their object are allowed.
+    /// Writes of Leases and Events are also allowed.
     ///
     /// # Errors
     ///
