@@ -57,17 +57,17 @@
 //!
 //! # Guarantees
 //!
-//! - [`Context::apply`] sends no request if the object is unchanged since the last apply in this leadership term, and
-//!   the cached object still has all applied fields.
-//! - Reads through the context include the controller's own writes, even before the watch delivers them. This applies to
-//!   the latest 65,536 written objects, and for one minute per write.
-//! - A replica never replaces a newer build's CustomResourceDefinition: see [`Manager::install`].
-//! - The context sends writes only while this replica leads. When the leadership term ends, writes in flight are
-//!   dropped.
-//! - [`Context::apply_status`] applies only the conditions of its own field manager. An apply never reverts another
-//!   writer's condition to an old value.
-//! - A controller's finalizer is stored before the reconciler is called, and removed after the cleanup is complete.
-//! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). After this timeout, the manager returns
+//! - [`Context::apply`] sends no request if the object equals the last applied object of this leadership term, and the
+//!   cached object still has all applied fields.
+//! - Reads through the context reflect the controller's own writes, even before the watch delivers them. The guarantee
+//!   covers up to 65,536 undelivered writes, and ends one minute after a write.
+//! - A replica never replaces the CustomResourceDefinition of a newer build: see [`Manager::install`].
+//! - The context sends writes only while this replica is the leader. Writes in flight are dropped when the leadership
+//!   term ends.
+//! - [`Context::apply_status`] applies only the conditions of the controller's field manager. An apply never resets a
+//!   condition of another writer to an old value.
+//! - A controller's finalizer is stored before the reconciler is called, and is removed after the cleanup is complete.
+//! - A stop takes at most the [shutdown timeout](Manager::shutdown_timeout). After the timeout, the manager returns
 //!   an error that names the unfinished keys.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -12,10 +12,10 @@ use crate::context::Context;
 
 /// Reconciles objects of type `K` by moving the state of the cluster towards an object's desired state.
 ///
-/// Async functions with the parameters `(Arc<K>, Context<K>)` implement this trait. For a reconciler with state,
-/// implement the trait for your own type. Calls for the same object never overlap. Each call must be idempotent,
-/// because the controller may call the reconciler when nothing has changed. [`pintle_controller::Reconciler`] describes
-/// the effect of panics and of calls that block their thread.
+/// Async functions with the parameters `(Arc<K>, Context<K>)` implement this trait. If the reconciler has state,
+/// implement the trait for your own type. Reconciliations of the same object never overlap. A reconciliation must be
+/// idempotent, because the controller may call the reconciler when nothing has changed.
+/// [`pintle_controller::Reconciler`] describes the effects of panics and of reconciliations that block their thread.
 ///
 /// # Examples
 ///
