@@ -92,8 +92,8 @@ impl Cluster {
         Self::connect(ClusterConfig::default())
     }
 
-    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. This method sends no requests. If the
-    /// server is unreachable, the first request returns the error.
+    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. This method sends no requests. An
+    /// unreachable server causes an error only when the first request is sent.
     ///
     /// # Errors
     ///
@@ -189,8 +189,8 @@ impl Cluster {
     /// For one namespace, a selector or other settings, use [`informer_with`](Self::informer_with). For several
     /// namespaces, use [`informer_of_namespaces`](Self::informer_of_namespaces).
     ///
-    /// The cache removes `managedFields` from objects: see [`Projection`](pintle_informer::Projection). It is still
-    /// safe to update an object on the server with its cached copy.
+    /// The cache removes `managedFields` from objects: see [`Projection`](pintle_informer::Projection). Updating an
+    /// object on the server with its cached copy is still safe, because the server keeps the `managedFields`.
     ///
     /// # Panics
     ///

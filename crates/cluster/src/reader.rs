@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 /// from the cache or from the server, like a function that takes controller-runtime's `client.Reader`.
 ///
 /// [`Cluster::reader`](crate::Cluster::reader) returns a reader that uses the cache. Before the cache has synced and
-/// after the informer has stopped, this reader sends every read to the server. Cached objects can be older than the
-/// objects on the server.
+/// after the informer has stopped, a reader that uses the cache sends every read to the server. Cached objects can be
+/// older than the objects on the server.
 ///
 /// [`Cluster::live_reader`](crate::Cluster::live_reader) returns a reader that sends every read to the server. Only
 /// objects from live reads contain `managedFields`. The cache removes this field.

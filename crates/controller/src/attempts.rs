@@ -10,8 +10,8 @@ use crate::key::RequestKey;
 /// A change that arrives within this time after a failed call is considered the call's own write.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
-/// The maximum remaining backoff of a key after a change that the failed call may have caused. The backoff is shortened
-/// and not kept, because another writer may have made the change.
+/// The time to which a key's backoff is shortened by a change that the failed call may have caused. The change is not
+/// ignored, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
 /// The maximum number of early retries of a key between two successes. The limit ensures that a reconciler that always
@@ -21,7 +21,7 @@ const MAX_EARLY_RETRIES: u8 = 10;
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of remaining keys after the last removal of old failures.
+    /// The number of keys that remained when old failures were last removed.
     pruned: usize,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Retry {
     Never,
 }
 
-/// Whether a key's last call may have caused a change.
+/// The likelihood that a key's last call has caused a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnWrite {
     /// The call cannot have caused the change.
@@ -130,8 +130,7 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns `true` if an urgent change has arrived since the last call began: a change that this call cannot have
-    /// caused.
+    /// Returns `true` if an urgent change has arrived since the last call began.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }
@@ -148,7 +147,7 @@ impl<K: RequestKey> Attempts<K> {
 }
 
 impl Attempt {
-    /// Returns `true` if the change is urgent. An urgent `Unlikely` change uses one early retry.
+    /// Returns `true` if the change is urgent. An `Unlikely` change that makes the attempt urgent uses one early retry.
     fn is_urgent_change(&mut self, own_write: OwnWrite) -> bool {
         match own_write {
             OwnWrite::Impossible => true,

@@ -13,8 +13,8 @@ use crate::key::RequestKey;
 
 /// The number of causes that are stored for each key.
 const CAUSES: usize = 8;
-/// The minimum number of keys whose history is stored, if a controller has this many keys. The most recently active
-/// keys are stored. The maximum is twice this number.
+/// The number of most recently active keys whose histories are always stored. A controller stores at most twice as many
+/// histories.
 const KEYS: usize = 5_000;
 /// The maximum length of a stored error text, in bytes. Without a limit, thousands of failing keys with long error
 /// texts would use too much memory.

@@ -257,7 +257,7 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// - Two controllers have the same name. In this case, the manager starts no component.
+    /// - Two controllers have the same name, so the manager starts no component.
     /// - A controller, a service or another component failed. If several components fail, the first failure is
     ///   returned. The manager logs further failures.
     /// - Some components did not stop within the shutdown timeout. The error names the components that did not stop.

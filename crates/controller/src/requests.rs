@@ -89,7 +89,7 @@ struct State<K> {
     run: u64,
     is_closing: bool,
     kept: Kept<K>,
-    /// Whether keys from events were dropped since a run last took the kept keys.
+    /// Whether keys from events were dropped. Reset when a run takes the kept keys.
     has_dropped_events: bool,
     has_dropped_added: bool,
 }
@@ -167,8 +167,8 @@ impl<K: RequestKey> Requests<K> {
         self.change(key, CauseReason::Timer, LOW_PRIORITY, OwnWrite::Possible);
     }
 
-    /// Queues `key` because of a change. If a failed reconciliation may have caused the change, the change may shorten
-    /// the backoff of the key, but does not end it.
+    /// Queues `key` because of a change. A change that looks like the failed reconciliation's own write can shorten the
+    /// backoff of the key, but does not end the backoff.
     pub(crate) fn change(&self, key: K, reason: CauseReason, priority: i32, own_write: OwnWrite) {
         if !self.accepts(&key) {
             return;

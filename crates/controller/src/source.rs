@@ -82,7 +82,7 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
         None
     }
 
-    /// Starts adding keys to `requests`. The source may wait with its work until one of the returned futures is polled.
+    /// Starts adding keys to `requests`. The source can delay its work until one of the returned futures is polled.
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 

@@ -74,7 +74,8 @@ impl<'a, K: RequestKey> Run<'a, K> {
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A reconciliation that blocks its thread cannot be dropped. The manager and the next run wait for it.
+        // A reconciliation that blocks its thread cannot be dropped, so the manager and the next run wait until it
+        // ends.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {
@@ -185,8 +186,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // If a worker stops without a panic, the leadership term has ended and this task has not noticed the end
-            // yet.
+            // A worker that stops without a panic has noticed the end of the leadership term before this task.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }

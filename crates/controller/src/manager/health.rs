@@ -10,8 +10,8 @@ use pintle_sharding::ShardsStatus;
 
 use super::any::{AnyController, ControllerStatus};
 
-/// A leader that has not renewed its lease is reported as hung this long after the lease has expired. Kubernetes' core
-/// components use the same value.
+/// The time between the expiry of a leader's lease and the report that the leader hangs. Kubernetes' core components
+/// use the same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// The status of a manager's controllers, caches and election. Clones share the status. The status can be read at any

@@ -57,7 +57,7 @@ impl Services {
     ///
     /// # Cancel safety
     ///
-    /// No service's result is lost if the future is dropped.
+    /// Dropping the future does not lose a service's result.
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),

@@ -20,8 +20,8 @@ use crate::requests::{Requests, WeakRequests};
 ///
 /// With [sharded](crate::Manager::sharded) controllers, only the controller whose shard contains the key receives the
 /// key. If another replica leads the key's shard, the local controller stores the key and reconciles it only after
-/// taking over the shard. Call [`trigger`](Self::trigger) on every replica. If only one replica receives the signal,
-/// write to the object instead of calling `trigger`.
+/// taking over the shard. Call [`trigger`](Self::trigger) on every replica. If only one replica receives the signal for
+/// a reconciliation, write to the object instead of calling `trigger`.
 ///
 /// To limit its memory, a standby stores only the newest 100,000 added keys. When the standby first drops a key, it
 /// logs a warning. Keys of the controller's main kind are not lost, because each run reconciles all existing objects of
