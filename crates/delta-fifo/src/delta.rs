@@ -148,8 +148,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. If the previous change is also a deletion, keeps only one of them: the first one if it was
-    /// observed, and otherwise the second one. Does not merge other changes.
+    /// Appends a change. If the previous change is also a deletion, keeps the previous deletion if it was observed, and
+    /// otherwise the new deletion. Does not merge other changes.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);

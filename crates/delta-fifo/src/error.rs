@@ -55,7 +55,7 @@ impl Error for KeyError {
     }
 }
 
-/// The reason for which a store or a queue rejected an object.
+/// The reason why a store or a queue rejected an object.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {

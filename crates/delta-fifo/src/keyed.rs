@@ -32,7 +32,7 @@ struct Record<K, V> {
     is_listed: bool,
 }
 
-/// The maximum number of records whose memory an empty table keeps.
+/// The maximum capacity, in records, that a table keeps when it becomes empty.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {

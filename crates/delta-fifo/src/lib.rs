@@ -37,7 +37,8 @@
 //! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`LatestFifo`] keeps the latest
 //!   object of each key. A [`Heap`] pops the smallest object first. [`DeltaFifoConfig`] and [`RealFifoConfig`] configure `DeltaFifo`
 //!   and `RealFifo`.
-//! - A [`CoalescingFifo`] queues [`Change`]s for a slow listener. Its [`Delivery`] setting determines how queued changes are merged.
+//! - A [`CoalescingFifo`] queues [`Change`]s for a slow listener. The [`Delivery`] setting of the queue determines how
+//!   queued changes are merged.
 //! - A [`SharedFifo`] shares any [`Queue`] between threads or tasks, bounds it, and reports its [`FifoMetrics`].
 //! - *Known objects* are the objects that the consumer already has. A queue accesses known objects through a
 //!   [`KeyListerGetter`].

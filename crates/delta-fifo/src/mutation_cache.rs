@@ -153,8 +153,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Removes earlier writes of a deleted object. The cache then also ignores responses to these writes that arrive
-    /// later. Call this method when the store has deleted an object. `object` is the object's last observed state.
+    /// Removes earlier writes of a deleted object. If the response to such a write arrives later, the cache ignores the
+    /// response. Call this method when the store has deleted an object. `object` is the object's last observed state.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
         // A later write with another UID belongs to another object, which may still exist. Keep that write.

@@ -18,7 +18,7 @@ use crate::progress::Progress;
 /// in which the producer queued them. The queue also delivers deletions of objects that the consumer does not know.
 ///
 /// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue first
-/// delivers a tombstone for each object that is missing from the list. Then it delivers each listed object as
+/// delivers a tombstone for each object that is missing from the list. The queue then delivers each listed object as
 /// [`Delta::Replaced`]. Without known objects, the queue is *atomic*: it delivers the list as a single item. The
 /// consumer compares an atomic list with its own objects, and can replace all objects atomically.
 ///

@@ -22,7 +22,7 @@ use crate::wait::Wait;
 /// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow
 /// consumer. Consumers either [`process`](Self::process) items while the queue is locked, or [`take`](Self::take) items
 /// and process them after unlocking the queue. The queue [has synced](Queue::has_synced) when the consumer has
-/// processed the first list. Popping the list is not enough. [`synced`](Self::synced) waits until the queue has synced.
+/// processed the first list. [`synced`](Self::synced) waits until the queue has synced.
 ///
 /// # Examples
 ///
@@ -149,8 +149,8 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// Panics if it is called by a function that [`process`](Self::process) runs, because the call would deadlock. That
-    /// function should use the queue that it receives as an argument.
+    /// Panics if it is called by a function that [`process`](Self::process) runs, because the call would deadlock. A
+    /// function that is passed to `process` should use the queue that it receives as an argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -170,7 +170,7 @@ impl<Q: Queue> SharedFifo<Q> {
     }
 
     /// Waits until the queue contains fewer items than the bound, and then locks the queue. Use this method in
-    /// producers to slow them down when the consumer is slow. A closed queue never makes the caller wait for the bound.
+    /// producers to slow them down when the consumer is slow. If the queue is closed, this method ignores the bound.
     ///
     /// The guard is not `Send`, so drop it before you `.await`.
     ///

@@ -224,7 +224,7 @@ impl EventBroadcaster {
     }
 }
 
-/// Returns the host name. In a pod, this is the name of the pod.
+/// Returns the host name. The host name of a pod is the pod's name.
 fn host() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);

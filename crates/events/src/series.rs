@@ -14,8 +14,8 @@ pub struct SeriesConfig {
     /// The interval at which the sink writes an ongoing series. Each write updates the count on the server and keeps
     /// the server from deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// How long after its last repetition a series ends. The sink also forgets events that were not repeated for this
-    /// long. The default is 6 minutes.
+    /// The time from the last repetition of an event to the end of its series. The sink also forgets events that were
+    /// not repeated during this time. The default is 6 minutes.
     pub finish: Duration,
     /// The maximum number of events that the sink keeps in memory. 0 is treated as 1. The default is 4096. If this
     /// limit is reached, a new event evicts the event that was least recently repeated, and the sink writes the count

@@ -62,7 +62,7 @@ fn is_retryable(error: &ApiError) -> bool {
     }
 }
 
-/// Returns `true` if the object already exists, and an earlier attempt whose response was lost may have created it.
+/// Returns `true` if the object already exists and may come from an earlier attempt whose response was lost.
 fn is_own(error: &ApiError, nth: u32) -> bool {
     error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
 }

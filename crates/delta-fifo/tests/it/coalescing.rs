@@ -77,7 +77,7 @@ fn inferred_deletion_carries_the_last_observed_state() {
     update(&mut fifo, "a", 201, 301);
     assert_eq!(pops(&mut fifo), ["D? a102", "A a301"]);
 
-    // The observed deletion belongs to another object than the one that the listener knows.
+    // The observed deletion belongs to an object that the listener does not know.
     delete(&mut fifo, "a", 301, 401);
     assert_eq!(pops(&mut fifo), ["D? a301"]);
     update(&mut fifo, "b", 1, 2);

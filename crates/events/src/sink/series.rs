@@ -133,7 +133,8 @@ fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
 }
 
 /// Returns `true` if the error means that the server does not support the `events.k8s.io/v1` API. Returns `false` for a
-/// missing namespace, and for the error page of a proxy unless the text of the page is [`NO_SUCH_PATH`].
+/// missing namespace and for the error page of a proxy. An error page with the text [`NO_SUCH_PATH`] comes from
+/// kube-apiserver.
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let is_from_server = details.is_none_or(|details| {
