@@ -121,8 +121,8 @@ impl<T: Object> Cache<T> {
     ///
     /// Returns [`IndexFailed`] if an index function fails or panics on the object. The cache then does not store the
     /// object, and [`undecodable`](Self::undecodable) lists it. If the cache contains an object with the same key and
-    /// uid, that object stays in the cache as the last good state. If it contains an object with the same key and
-    /// another uid, that object is deleted.
+    /// uid, that object stays in the cache as the last good state. If the cache contains an object with the same key
+    /// and another uid, that object is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
@@ -458,7 +458,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Returns the revision up to which the cache contains all changes in `namespace`. The revision of a namespace may
-    /// be newer than the cache's revision. Returns `None` if the namespace has no separate revision. In this case, the
+    /// be newer than the cache's revision. Returns `None` if the namespace has no separate revision and the
     /// [cache's revision](Self::resource_version) applies.
     pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
         self.parts().reached(namespace).map(str::to_owned)

@@ -84,9 +84,9 @@ pub struct InformerConfig<T> {
     /// holds no lock during the call. The informer logs a panic of the handler. If the handler captures a handle to the
     /// informer, this handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
-    /// The metrics provider. The informer uses it until the informer's task ends. `None`, the default, disables
-    /// metrics. All metrics have the labels `name`, `group`, `version` and `resource`. `name` is the informer's name.
-    /// If the provider panics, the informer logs the panic and stops reporting metrics.
+    /// The metrics provider. The informer uses the provider until the informer's task ends. `None`, the default,
+    /// disables metrics. All metrics have the labels `name`, `group`, `version` and `resource`. `name` is the
+    /// informer's name. If the provider panics, the informer logs the panic and stops reporting metrics.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|

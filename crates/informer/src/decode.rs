@@ -28,8 +28,8 @@ pub(crate) struct Observed<T> {
     /// The resourceVersion that the server sent, if it differs from the resourceVersion of the decoded object. The
     /// versions differ if a transform has changed the field or if the type does not have the field.
     pub(crate) resource_version: Option<String>,
-    /// Whether the resourceVersion of the decoded object differs from the resourceVersion that the server sent. If so,
-    /// the resourceVersion of the decoded object does not indicate the object's age.
+    /// Whether the resourceVersion of the decoded object differs from the resourceVersion that the server sent. If
+    /// `true`, the resourceVersion of the decoded object does not indicate the object's age.
     pub(crate) is_reshaped: bool,
 }
 

@@ -95,7 +95,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
         if let (Some(source), RawObject::Json(json), Some(outline)) = (&self.source, object, outline)
-            // Decode the new state immediately if the previous state was undecodable. The new state is then often
+            // Decode the new state immediately if the previous state was undecodable, because the new state is often
             // undecodable, too.
             && !self.cache.is_undecodable(|| outline.key(json))
             && let Some(record) = outline.record(json, source)

@@ -303,9 +303,9 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`. Runs `work`, starts resyncs when they are due, and checks objects that were never decoded. When `work`
-/// has ended, the informer and its subscriptions end, too. This also applies if `work` panics or if the runtime shuts
-/// down before the first poll.
+/// Runs `work`, starts resyncs when they are due, and checks objects that were never decoded. When `work` has ended,
+/// the informer and its subscriptions end, too. The informer also ends if `work` panics or if the runtime shuts down
+/// before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,

@@ -87,9 +87,9 @@ impl<T: Object> ResourceEvent<T> {
     /// The writer comes from the newest entry in the `managedFields` of the new state, even if the informer
     /// [drops](crate::Projection::MANAGED_FIELDS) this field. The times in `managedFields` have a resolution of one
     /// second. If several entries have the same newest time, a comparison with the old state usually shows which entry
-    /// is new. Otherwise, this method returns the last of these entries, which may be wrong. The result may also be
-    /// wrong if the clock of an API server is behind the clocks of other API servers. If an event merges several
-    /// changes, the returned writer made the last change.
+    /// is new. If the comparison does not help, this method returns the last of these entries, which may be the wrong
+    /// entry. The result may also be wrong if the clock of an API server is behind the clocks of other API servers. If
+    /// an event merges several changes, the returned writer made the last change.
     ///
     /// Returns `None` if the writer is unknown:
     ///
@@ -98,8 +98,8 @@ impl<T: Object> ResourceEvent<T> {
     ///   subresource `scale`, and updates that only remove fields.
     /// - The object has no `managedFields`, or the projection drops a part of `managedFields`.
     /// - The event's objects do not come from an informer.
-    /// - The process has already seen 4,000 other writers. A group of writers within the same second counts as one of
-    ///   them.
+    /// - The process has already seen 4,000 other writers. Several writers of an object within the same second count as
+    ///   one writer.
     ///
     /// # Examples
     ///

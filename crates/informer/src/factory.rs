@@ -39,9 +39,10 @@ use crate::user::{User, Users};
 /// An informer's users are its handles, listers, subscriptions and handlers. When its last user is dropped, a running
 /// informer ends. If an informer has ended or was stopped, the next caller receives a new informer.
 ///
-/// An informer that has not been started stays in the factory, even without users. After [`start`](Self::start), this
-/// informer runs until its next users are dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the
-/// factory ends the informers without users. Clones of a factory share the same informers.
+/// An informer that has not been started stays in the factory, even without users. If [`start`](Self::start) starts an
+/// informer without users, the informer runs until it has had users and all of them are dropped.
+/// [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends the informers without users. Clones of a
+/// factory share the same informers.
 ///
 /// # Examples
 ///
@@ -117,8 +118,8 @@ impl InformerFactory {
 
     /// Returns an informer [of several namespaces](SharedInformer::of_namespaces). Otherwise, this method works like
     /// [`informer`](Self::informer). Callers share an informer only if they pass clones of the same `Namespaces`. Two
-    /// sets with equal names are not sufficient. If the factory can reuse an existing informer, it calls `source` only
-    /// once, to determine the resource, and then drops `source`.
+    /// separate sets with the same namespaces do not match. If the factory can reuse an existing informer, it calls
+    /// `source` only once, to determine the resource, and then drops `source`.
     ///
     /// # Panics
     ///

@@ -223,7 +223,8 @@ impl HandlerGuard {
         self.synced.has_synced()
     }
 
-    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops before that.
+    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops before the
+    /// handler has processed all initial objects.
     ///
     /// # Cancel safety
     ///

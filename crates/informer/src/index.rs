@@ -44,7 +44,7 @@ impl<V: IndexValues, E: Into<BoxError>> IndexValues for Result<V, E> {
     }
 }
 
-/// The reason for which an index was not added to a cache.
+/// The reason why an index was not added to a cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddIndexError {

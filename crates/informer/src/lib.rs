@@ -141,9 +141,9 @@
 //! decoded. The decoded value is dropped together with the event, unless a reader has read the object before.
 //!
 //! An informer keeps up to [`hot_bytes`](InformerConfig::hot_bytes) of decoded objects in memory. Above this limit, the
-//! informer drops the least recently read values. It never drops a value that a reader references. A dropped value is
-//! decoded again at the next read. `Deserialize` must be deterministic, and must not wait for another read of the
-//! cache.
+//! informer drops the least recently read values. The informer never drops a value that a reader references. A dropped
+//! value is decoded again at the next read. `Deserialize` must be deterministic, and must not wait for another read of
+//! the cache.
 //!
 //! The following operations never decode an object: reading the key or the [`Metadata`](pintle_meta::Metadata) of an
 //! event, matching labels, computing [metadata indices](SharedInformer::add_metadata_index), counting objects with

@@ -39,7 +39,7 @@ impl<T: Object + DeserializeOwned> Objects<T> {
         Handle(stored)
     }
 
-    /// Returns `true` if some object in the set has no state that is known to be decodable.
+    /// Returns `true` if the set contains an object without a known decodable state.
     pub fn has_unknown(&self) -> bool {
         self.source.has_unknown()
     }
@@ -52,7 +52,7 @@ impl<T: Object + DeserializeOwned> Objects<T> {
 
 impl<T> Handle<T> {
     /// Decodes the object if it has not been checked yet. The decoded object stays in memory until the returned value
-    /// is dropped. If a reader reads the object in the meantime, it may stay longer.
+    /// is dropped, or longer if a reader has read the object.
     pub fn check(&self) -> impl Sized + use<T> {
         self.0.check().lease
     }

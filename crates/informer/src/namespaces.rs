@@ -74,7 +74,7 @@ impl Namespaces {
         Self { followed: Arc::default() }
     }
 
-    /// Replaces the namespaces in the set. Informers list the objects in added namespaces. They delete the objects in
+    /// Replaces the namespaces in the set. Informers list the objects in added namespaces, and delete the objects in
     /// removed namespaces from their caches. Namespaces that stay in the set are not affected.
     /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits until an informer's cache matches the new set.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {

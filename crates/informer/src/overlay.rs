@@ -39,8 +39,8 @@ pub use self::own_writes::OwnWrites;
 /// version.
 ///
 /// Therefore, a read never returns an older state than this process's last write to the same key. This guarantee also
-/// applies to each object that [`list`](Self::list) returns. The objects in a list that this process has not written
-/// all come from the same moment.
+/// applies to each object that [`list`](Self::list) returns. In a list, all objects that this process has not written
+/// come from the same moment.
 ///
 /// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or if there are more
 /// than [`capacity`](OverlayConfig::capacity) writes that the cache has not received yet. From then on, reads return the
@@ -99,11 +99,11 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// The maximum number of keys with a write that the cache has not received. Above this number, the overlay evicts
-    /// the oldest writes. The default is 65,536.
+    /// The maximum number of keys whose last write has not reached the cache. If there are more keys, the overlay
+    /// evicts the oldest writes. The default is 65,536.
     ///
-    /// The overlay removes old writes, and writes that the cache has received, when the number of writes has doubled. It
-    /// always keeps up to 1,024 of these writes in memory.
+    /// The overlay removes old writes, and writes that have reached the cache, when the number of writes has doubled.
+    /// Up to 1,024 writes are always kept in memory.
     pub capacity: usize,
     /// The maximum time for which the overlay shows a write. This limit applies to writes that the watch never
     /// delivers. Examples are writes to objects that do not match the informer's selectors, and deletions without an
@@ -111,7 +111,7 @@ pub struct OverlayConfig {
     pub max_age: Duration,
 }
 
-/// The number of writes that stay in memory without a check whether they are still needed.
+/// The number of writes that the overlay keeps without checking whether they are still needed.
 const KEPT: usize = 1_024;
 
 struct Writes<T> {
@@ -170,7 +170,7 @@ impl<T: Object> Overlay<T> {
     /// Reports the server's response to a create, update or patch. Responses may be reported in any order. The response
     /// with the highest version takes precedence, and a deleted object does not reappear.
     ///
-    /// If the resourceVersion of the object is not a number, ignores the object and returns `false`. In this case, the
+    /// If the resourceVersion of the object is not a number, ignores the object and returns `false`, because the
     /// overlay cannot determine when the cache contains the write.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)

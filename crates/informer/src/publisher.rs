@@ -151,8 +151,8 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // This call wakes tasks that wait for the new namespaces. Therefore, call it after the objects in removed
-        // namespaces are deleted.
+        // Call this method after the objects in removed namespaces are deleted, because the call wakes tasks that wait
+        // for the new namespaces.
         self.cache.change_parts(|parts| parts.follow(followed));
         // Removing the namespace with the oldest revision advances the cache's revision.
         let least = self.cache.parts().least();
@@ -368,7 +368,7 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Returns `true` if the cache contains a newer state of the object. The cache can be newer if a watch is continued
-    /// by a server replica that is behind.
+    /// by a server replica with an older state.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
@@ -434,7 +434,7 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Gives a subscriber a snapshot to start with. The caller must hold the lock of `audience` until it has added the
-    /// subscriber, so that no write can begin before that.
+    /// subscriber, so that no write begins in the meantime.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))

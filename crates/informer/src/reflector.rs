@@ -58,8 +58,8 @@ const RESTORE_ANSWERS: u32 = 3;
 ///
 /// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasts for a
 /// second. A shorter watch is successful if it delivers an event and there were at most four consecutive short watches
-/// before it. A complete list also resets the delays. After a failed watch, however, only a successful watch resets
-/// them. Otherwise, a server that rejects all watches would receive list requests without delays.
+/// before it. A complete list also resets the delays. After a failed watch, only a successful watch resets the delays.
+/// Otherwise, a server that rejects all watches would receive list requests without delays.
 ///
 /// Each round starts with a list. If streaming lists are enabled and have not failed recently, this list is a streaming
 /// list. The list requests at least the last known revision, so that the state never goes back. If this revision is not
@@ -270,7 +270,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Makes the reflector reject states that are older than `known_elsewhere`. This is the newest revision that other
+    /// Makes the reflector reject states that are older than `known_elsewhere`, the newest revision that other
     /// reflectors of the same server have received.
     pub(crate) fn after(self, known_elsewhere: String) -> Self {
         Self { known_elsewhere, ..self }

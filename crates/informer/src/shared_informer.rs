@@ -143,9 +143,8 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// Within each namespace, the cached objects match the server's state at some revision. The revisions may differ
     /// between namespaces. The cache's revision is the lowest revision of any namespace. Therefore, a
-    /// [wait](Lister::wait_for) for a write may have to wait for the next bookmark of a quiet namespace. While a
-    /// namespace cannot be listed, the cache's revision does not advance, and waits for newer revisions do not
-    /// complete.
+    /// [wait](Lister::wait_for) for a write may take until the next bookmark of a quiet namespace. While a namespace
+    /// cannot be listed, the cache's revision does not advance, and waits for newer revisions do not complete.
     ///
     /// The server must serve a separate watch for each namespace. To watch many namespaces of a large cluster, consider
     /// a watch of all namespaces with a selector instead.
@@ -188,7 +187,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// Panics if called outside of a tokio runtime. After this panic, the informer can still be started.
     pub fn start(&self) {
-        // Get the runtime first, because this panics outside of a runtime, and the informer must then stay unchanged.
+        // Get the runtime before changing the informer, because getting the runtime panics outside of a runtime.
         let runtime = tokio::runtime::Handle::current();
         // From now on, a concurrent shutdown waits for the task.
         let _starting = self.owner.tasks.token();
@@ -288,7 +287,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_metadata_index(name, function)
     }
 
-    /// Returns `true` if the cache has contained all objects of the resource at some time.
+    /// Returns `true` once the cache has contained all objects of the resource.
     pub fn has_synced(&self) -> bool {
         self.owner.publisher.has_synced()
     }

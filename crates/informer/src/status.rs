@@ -62,7 +62,7 @@ pub struct InformerStatus {
 pub struct LastFailure {
     /// The time of the failure.
     pub at: Instant,
-    /// The failure. If a request failed, it contains the server's error.
+    /// The failure, which contains the server's error if a request failed.
     pub error: ReflectorError,
 }
 

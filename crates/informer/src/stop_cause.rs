@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The reason for which an informer has ended.
+/// The reason why an informer has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopCause {

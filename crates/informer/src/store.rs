@@ -9,10 +9,10 @@
 //!
 //! 1. The informer's locks: first the lock of its list of subscriptions, and then the lock of one subscription's queue,
 //!    which reads from a snapshot.
-//! 2. The lock `writer`. It is held during a whole commit, so that commits do not overlap.
-//! 3. The lock of a shard. It is held while one record is changed, or during a short section of a scan. A thread never
-//!    holds the locks of two shards.
-//! 4. The lock `now`. It is held while a commit becomes visible, and while a pin is created or removed. A
+//! 2. The lock `writer`, which is held during a whole commit, so that commits do not overlap.
+//! 3. The lock of a shard, which is held while one record is changed, or during a short section of a scan. A thread
+//!    never holds the locks of two shards.
+//! 4. The lock `now`, which is held while a commit becomes visible, and while a pin is created or removed. A
 //!    [`View`](crate::View) holds the `now` locks of several stores.
 
 mod now;

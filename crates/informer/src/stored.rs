@@ -75,8 +75,8 @@ impl<T> Stored<T> {
     }
 
     /// Checks whether [`read`](Self::read) will return an object. Decodes the state if it is not known yet whether the
-    /// state can be decoded. The lease in the result keeps the decoded object in memory. If a reader reads the object
-    /// in the meantime, it may stay longer.
+    /// state can be decoded. The lease in the result keeps the decoded object in memory. The object stays in memory
+    /// longer if a reader has read it.
     pub(crate) fn check(&self) -> Readability<T> {
         match self {
             Self::Lazy(record) if !self.is_readable() => {

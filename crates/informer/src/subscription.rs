@@ -30,10 +30,10 @@ use crate::panic::isolated;
 
 /// Delivers an informer's events to one subscriber. Dropping the subscription unsubscribes from the informer.
 ///
-/// A subscription first delivers a [`ResourceEvent::Added`] for each cached object. Then it delivers each change after
-/// the cache has changed. An initial object is read from the cache when the subscriber requests the event, so the event
-/// contains the object's current state. Superseded states of initial objects stay in memory until the subscriber has
-/// read all initial objects, as with a [`Snapshot`](crate::Snapshot).
+/// A subscription first delivers a [`ResourceEvent::Added`] for each cached object. The subscription then delivers each
+/// change after the cache has changed. An initial object is read from the cache when the subscriber requests the event,
+/// so the event contains the object's current state. Superseded states of initial objects stay in memory until the
+/// subscriber has read all initial objects, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog has a limit:
 ///
@@ -43,8 +43,8 @@ use crate::panic::isolated;
 ///   second state of each object in memory. Use a [`NewestSubscription`] if you do not need old states.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), the subscription delivers every change in
 ///   order as long as fewer than `bound` changes are queued. If the limit is reached, a new change is merged into the
-///   last queued change of its key. It may then arrive before earlier changes of other keys. The subscriber always
-///   receives the final state of each object. [`status`](Self::status) returns the number of merged changes.
+///   last queued change of its key. The merged change may arrive before earlier changes of other keys. The subscriber
+///   always receives the final state of each object. [`status`](Self::status) returns the number of merged changes.
 ///
 /// With [`handle_on_thread`](Self::handle_on_thread) and [`blocking_next`](Self::blocking_next), a thread without an
 /// async runtime can receive the events.
@@ -214,7 +214,7 @@ impl SyncHandle {
     }
 
     /// Waits until the subscriber has handled all initial objects. Returns `false` if the subscription is dropped
-    /// before that.
+    /// before the subscriber has handled all initial objects.
     ///
     /// # Cancel safety
     ///

@@ -1,5 +1,5 @@
-//! The store's lock and atomic types. They come from std, from shuttle under `--cfg pintle_shuttle`, or from loom under
-//! `--cfg pintle_loom`.
+//! The store's lock and atomic types, which come from std, from shuttle under `--cfg pintle_shuttle`, or from loom
+//! under `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 use loom::sync as imp;

@@ -44,10 +44,9 @@ pub struct Undecodable {
     pub uid: String,
     /// The object's resourceVersion. Empty if the resourceVersion could not be read.
     pub resource_version: String,
-    /// The reason for which the newest state is not in the cache. Positions in the message are positions in the JSON
-    /// that the [`Projection`](crate::Projection) keeps. The message does not contain values of a wrong type. The
-    /// messages of panics and of hand-written `Deserialize` implementations are not modified, even if they contain a
-    /// value.
+    /// The reason why the newest state is not in the cache. Positions in the message are positions in the JSON that the
+    /// [`Projection`](crate::Projection) keeps. The message does not contain values of a wrong type. The messages of
+    /// panics and of hand-written `Deserialize` implementations are not modified, even if they contain a value.
     pub error: String,
 }
 

@@ -108,8 +108,8 @@ fn moment(time: &[u8]) -> u32 {
 }
 
 /// The groups of writers that any informer of the process has seen. A group consists of all writers that wrote an
-/// object within the same second. Usually, this is a single writer. Groups are never removed, because objects refer to
-/// them by number.
+/// object within the same second. Most groups consist of a single writer. Groups are never removed, because objects
+/// refer to them by number.
 struct Groups {
     hasher: RandomState,
     known: RwLock<Known>,

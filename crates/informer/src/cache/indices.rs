@@ -41,7 +41,7 @@ impl<T: Object> Cache<T> {
     ///
     /// An informer's cache drops `function` when the informer ends. A cache without an informer drops `function` when
     /// the cache is dropped. If `function` captures a handle to the informer, this handle keeps the informer running. A
-    /// captured [`Lister`](crate::Lister) stops keeping the informer running when `function` first uses the lister.
+    /// captured [`Lister`](crate::Lister) keeps the informer running only until `function` first uses the lister.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl<T: Object> Cache<T> {
             }
         }
         // Replace the list of indices. A writer compares the list's address and repeats its preparation if the address
-        // has changed. Therefore, no write is committed that was prepared while the index could still fail.
+        // has changed. Therefore, a write that was prepared while the index could still fail is never committed.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -180,8 +180,8 @@ impl<T: Object> Cache<T> {
     }
 
     /// Computes an object's index values. If an index function fails, an informer's cache stores the object without
-    /// values in the failed index. In this way, the failure does not affect other users of the informer. A cache
-    /// without an informer rejects the object.
+    /// values in the failed index, so that the failure does not affect other users of the informer. A cache without an
+    /// informer rejects the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],

@@ -89,7 +89,7 @@ impl Parts {
     }
 
     /// Returns the newest revision that any part has reached, or an empty string before the first list. A new source
-    /// must not start from an older state.
+    /// must not start from a state older than this revision.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }

@@ -1,9 +1,9 @@
 //! A compressor for texts of a few kilobytes that resemble known texts. The compressor uses LZ77 with a dictionary that
 //! is hashed only once.
 //!
-//! Two features suit API objects. First, the values of a field often have the same length in different objects.
-//! Therefore, the text before and after a changed field is copied from the same distance, and the second copy takes
-//! only one byte. Second, two hexadecimal digits, as in uids and digests, are stored in one byte.
+//! Two features suit API objects. The values of a field often have the same length in different objects. Therefore, the
+//! text before and after a changed field is copied from the same distance, and the second copy takes only one byte.
+//! Two hexadecimal digits, as in uids and digests, are stored in one byte.
 //!
 //! The compressed data is a sequence of items. An item's first byte determines its type and its length n:
 //!
@@ -14,9 +14,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the last copy's distance |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! The largest n of a copy means that the copy may be longer. In this case, a number follows the first byte, and the
-//! length of the copy is n plus this number. The number is encoded with seven bits per byte, least significant bits
-//! first.
+//! If the n of a copy has its maximum value, a number follows the first byte, and the length of the copy is n plus this
+//! number. The number is encoded with seven bits per byte, least significant bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -43,8 +42,8 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Records a position. Returns the previous position with the same hash. The bytes at the new position and at the
-    /// returned position may differ.
+    /// Records the position `at`. Returns the last recorded position with the same hash. The bytes at the returned
+    /// position may differ from the bytes at `at`.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);

@@ -33,8 +33,8 @@ const MAX_LEN: usize = 32 << 10;
 /// The maximum number of bytes that one object adds to a dictionary.
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
-/// The expected compression ratio. If an object is compressed with a lower ratio, it is added to the dictionary. With a
-/// ratio of 8, about one pod of each kind is added. A ratio of 7 would add too few objects.
+/// The expected compression ratio. An object whose ratio is below this value is added to the dictionary. With a ratio
+/// of 8, about one pod of each kind is added. A ratio of 7 would add too few objects.
 const RATIO: usize = 8;
 
 /// The dictionaries in use. There is one dictionary per type and process, because the `Deserialize` implementation of

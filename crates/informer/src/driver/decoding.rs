@@ -50,7 +50,7 @@ const INLINE_ITEMS: usize = 16;
 const MAX_BATCHES: usize = 4;
 
 /// The number of received bytes that consume one unit of tokio's cooperative budget. A task has a budget of 128 units
-/// per poll, so a driver reads at most half a megabyte per poll. This takes less than a millisecond.
+/// per poll, so a driver reads at most half a megabyte per poll, which takes less than a millisecond.
 const BYTES_PER_UNIT: usize = 4 << 10;
 
 pub(super) trait RawSize {

@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(off_the_runtime(|| 7).await, 7);
     }
 
-    /// With a limit for all runtimes, the paused clock would advance while its runtime waits for another runtime.
+    /// If all runtimes shared a limit, the paused clock would advance while this runtime waits for another runtime.
     #[tokio::test(start_paused = true)]
     async fn full_limit_of_another_runtime_costs_no_time() {
         let (release, released) = std::sync::mpsc::channel::<()>();

@@ -16,7 +16,7 @@ pub(super) struct Pages<T> {
     first: ListOptions,
     continue_tokens: HashSet<String>,
     objects: Vec<T>,
-    /// The number of objects on the remaining pages. `None` if the server did not report it.
+    /// The number of objects on the remaining pages. `None` if the server did not report this number.
     remaining: Option<u64>,
     /// The revision of the first page. All pages have this revision. `None` until the first page arrives.
     resource_version: Option<String>,
@@ -33,8 +33,8 @@ impl<T: Object> Reflector<T> {
         let limit = match self.config.page_size {
             Some(limit) => limit,
             None if self.is_paginated => PAGE_SIZE,
-            // A request with both a revision and a limit bypasses the server's watch cache. At revision "0", however, a
-            // server with a watch cache ignores the limit.
+            // A request with both a limit and a revision other than "0" bypasses the server's watch cache. At revision
+            // "0", a server with a watch cache ignores the limit.
             None if is_bound => 0,
             None => PAGE_SIZE,
         };

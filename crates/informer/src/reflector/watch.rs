@@ -66,8 +66,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // Repeat a watch request that receives no response a few times. Then list the resource, because lists may
-        // succeed even if watches fail.
+        // Repeat a watch request that receives no response. After a few repetitions, list the resource, because lists
+        // may succeed even if watches fail.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);

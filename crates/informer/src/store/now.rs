@@ -14,8 +14,9 @@ pub(super) struct Now {
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// The superseded versions that pins of this stamp need, but pins of later stamps do not need. The versions are
-    /// stored in chunks, because there may be one version per record, and it would take long to grow a large vector.
+    /// The superseded versions that pins of this stamp need, but that pins of later stamps do not need. The versions
+    /// are stored in chunks, because there may be one version per record, and it would take long to grow a large
+    /// vector.
     kept: Vec<Vec<Kept>>,
 }
 
@@ -41,7 +42,7 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin of `stamp`. If it was the last pin of the stamp, returns the versions that were kept for the
+    /// Removes one pin of `stamp`. If no other pin of the stamp exists, returns the versions that were kept for the
     /// stamp. The caller must pass these versions to `Store::settle`, because pins of earlier stamps may still need
     /// them.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {

@@ -105,7 +105,8 @@ impl<V: Value> Pin<V> {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // Only another version in this slot has the term, so continue with the next slot.
+                        // The version that the pin reads in this slot does not have the term, so continue with the next
+                        // slot.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
                         }

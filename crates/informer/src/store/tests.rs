@@ -240,7 +240,7 @@ proptest! {
         model.pins.clear();
         model.lists.clear();
         model.check()?;
-        // When the last pin is dropped, the store drops all pins and superseded versions.
+        // After the last pin is dropped, the store contains no pins and no superseded versions.
         prop_assert!(model.store.now.lock().is_unpinned());
         prop_assert_eq!(sum(&model.store, Shard::versions), model.state.len());
         model.take(Step::Replace(Vec::new()))?;
@@ -250,7 +250,7 @@ proptest! {
     }
 }
 
-/// If records got a value after a pin was created, they must not hide the record that had the value before.
+/// Records that get an index value after a pin is created must not hide an older record with this value from the pin.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));

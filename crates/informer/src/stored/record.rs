@@ -267,9 +267,9 @@ impl<T> Record<T> {
         self.earlier.lock().clone()
     }
 
-    /// Sets the state that reads return if this state cannot be decoded: `known` if it was decoded successfully, and
-    /// otherwise the state that reads of `known` would return. Therefore, states that were never decoded do not stay in
-    /// memory.
+    /// Sets the state that reads return if this state cannot be decoded: `known` itself if `known` was decoded
+    /// successfully, and otherwise the state that reads of `known` return. Therefore, states that were never decoded do
+    /// not stay in memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
             Stored::Eager(..) => known.clone(),

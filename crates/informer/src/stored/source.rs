@@ -22,7 +22,7 @@ pub(crate) struct Source<T> {
     found: Mutex<Vec<Found<T>>>,
     /// Whether the cache may contain objects that have not been decoded yet.
     has_unchecked: AtomicBool,
-    /// The number of records without a state that is known to be decodable.
+    /// The number of records without a known decodable state.
     unknown: AtomicUsize,
     /// Notified when an object is stored or turns out to be undecodable.
     pub(crate) changed: Notify,
@@ -88,8 +88,8 @@ impl<T> Source<T> {
         }
     }
 
-    /// Returns `true` if there is a record without a state that is known to be decodable. A record that was created
-    /// before this call is included, unless a decodable state has become known since.
+    /// Returns `true` if there is a record without a known decodable state. A record that was created before this call
+    /// is included, unless a decodable state has become known since.
     pub(crate) fn has_unknown(&self) -> bool {
         self.unknown.load(Ordering::Acquire) > 0
     }

@@ -102,7 +102,7 @@ pub(crate) struct Aftermath<'a, T> {
 }
 
 struct InitialObjects<T> {
-    /// The next initial object. Its state is the newest state unless `is_behind` is set.
+    /// The next initial object, in its newest state unless `is_behind` is set.
     next: Entry<T>,
     rest: Walk<T>,
 }

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pintle_meta::ObjectKey;
 
-/// The keys of objects that the subscriber has not received, because they could not be decoded when they should have
-/// been delivered.
+/// The keys of objects that the subscriber has not received, because the objects could not be decoded at the time of
+/// delivery.
 #[derive(Default)]
 pub(super) struct Unknown(Mutex<HashSet<ObjectKey>>);
 

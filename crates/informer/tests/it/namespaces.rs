@@ -219,7 +219,8 @@ async fn removing_a_namespace_ends_waits_for_it() {
 }
 
 /// The list of the new namespace is older than the revision of the other namespaces, as if the server had been
-/// restored. The driver of the new namespace rejects states that are older than this revision at first.
+/// restored. At first, the driver of the new namespace rejects states that are older than the revision of the other
+/// namespaces.
 #[tokio::test(start_paused = true)]
 async fn added_namespace_accepts_a_restored_server() {
     let source = |namespace: Option<&str>| {

@@ -311,7 +311,7 @@ fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec
     })
 }
 
-/// For example, a watch delivers an older event if a server replica that is behind continues the watch.
+/// For example, a watch delivers an older event if a server replica with an older state continues the watch.
 #[tokio::test(start_paused = true)]
 async fn event_older_than_the_cache_is_ignored() {
     let event =
