@@ -22,10 +22,10 @@ use crate::line::{Line, Record, Source};
 ///
 /// The source responds to requests in the recorded order, each after the recorded delay. If tokio's clock is paused,
 /// even the replay of a recording of many hours takes almost no time. The source ignores the options of requests.
-/// However, a request fails if the informer requests a list and the recording contains a watch, or vice versa. The
-/// informer's state then shows the error. After the last recorded response, further requests remain pending. If the
-/// file is incomplete, for example because the recording process was killed, all complete entries are replayed. Entries
-/// after a `FULL` or `LOST` entry are ignored.
+/// A request fails if the informer requests a list and the recording contains a watch, or vice versa. The informer's
+/// state then shows the error. After the last recorded response, further requests remain pending. If the file is
+/// incomplete, for example because the recording process was killed, all complete entries are replayed. Entries after a
+/// `FULL` or `LOST` entry are ignored.
 ///
 /// The delays between requests are not replayed, because the informer chooses them. To get the same delays, use the
 /// same `InformerConfig::seed` as in the recorded process.

@@ -21,7 +21,7 @@ use crate::line::{Line, Record};
 pub(super) struct Lines {
     /// `None` if the recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
-    /// The number of bytes that are queued in the channel. It is tracked to limit the memory use of the channel.
+    /// The number of bytes that are queued in the channel, used to limit the channel's memory use.
     waiting: Arc<AtomicUsize>,
     /// The error that stopped the recording. This watch channel closes when the writer thread has ended.
     end: watch::Receiver<Option<Arc<io::Error>>>,
@@ -73,8 +73,8 @@ impl Lines {
         Ok(Self { sender: Mutex::new(Some(sender)), waiting, end })
     }
 
-    /// Sends a line to the thread without waiting. If the thread falls too far behind, the last entry of the recording
-    /// contains this reason. Lines are sent in the order of their times.
+    /// Sends a line to the thread without waiting. If the thread falls too far behind, the recording ends with an entry
+    /// that gives this reason. Lines are sent in the order of their times.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
         // Poisoning is ignored, because code that holds this lock never panics.
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);

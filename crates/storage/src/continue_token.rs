@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Go ignores unused bits at the end.
+/// A base64 decoder that ignores unused bits at the end, like Go's decoder.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// A position in a list, and the list's revision.

@@ -25,8 +25,9 @@ enum CheckKind {
     Controllers,
 }
 
-/// The name and the condition of each health check. If an endpoint is given, only this endpoint runs the check. Some
-/// post-start hooks complete before the server listens. Their checks pass as soon as the server responds.
+/// The name and the condition of each health check. If an endpoint is given, only this endpoint runs the check. The
+/// checks of some post-start hooks pass as soon as the server responds, because these hooks complete before the server
+/// listens.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),

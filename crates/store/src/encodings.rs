@@ -67,7 +67,7 @@ impl EncodingCache {
         Self { max_bytes: bytes, ..Self::default() }
     }
 
-    /// Adds the object `added`, if any, to the eviction queue. Then evicts encodings until the cache is within its size
+    /// Adds the object `added`, if any, to the eviction queue. Evicts encodings until the cache is within its size
     /// limit.
     fn queue_and_evict(&self, added: Option<Weak<Encodings>>) {
         let mut queue = lock(&self.queue);

@@ -78,8 +78,8 @@ const MEMBERS: [&str; 9] = [
 /// when the object is written to a response. Therefore, an object can be encoded before its revision is known, and a
 /// deletion event shares the bytes of the object's last write.
 ///
-/// Long members, and the managed fields of each manager, are interned. Most of these values also occur in the previous
-/// version of the object or in other objects from the same template, and share their memory with them.
+/// Long members, and the managed fields of each manager, are interned. Most of these values share memory with equal
+/// values in the previous version of the object or in other objects from the same template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
     /// The object's JSON without its interned values, followed by the offsets of the metadata members.
@@ -95,7 +95,7 @@ const METADATA_AT: usize = MEMBERS.len();
 /// The maximum length of JSON whose offsets take two bytes. For longer JSON, each offset takes four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string in the JSON. It is borrowed from the JSON unless it contains escape sequences.
+/// A string in the JSON, which is borrowed from the JSON unless the string contains escape sequences.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 

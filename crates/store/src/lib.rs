@@ -1,4 +1,5 @@
-//! The storage engine of an API server. It stores Kubernetes objects as bytes, with a single sequence of revisions.
+//! The storage engine of an API server. The engine stores Kubernetes objects as bytes, with a single sequence of
+//! revisions.
 //!
 //! - A [`VersionedStore`] contains all objects, a log of changes and the current revision. As in etcd, all resources
 //!   share a single sequence of revisions. Each resource has its own log, so a watch of a resource does not have to
@@ -109,7 +110,7 @@ pub enum Expect {
     At(u64),
 }
 
-/// The reason for which a write was refused. A refused write changes nothing.
+/// The reason why a write was refused. A refused write changes nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
     /// The object does not have the expected state. Contains the current object, if the object exists.

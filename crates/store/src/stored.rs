@@ -95,7 +95,7 @@ struct Derived {
     /// The number of a form to which the stored bytes already conform, or 0 if no such form is known. A form is the
     /// structure of objects in one served API version.
     fits: AtomicU64,
-    /// The decoded object. It is kept only for objects that the server reads often.
+    /// The decoded object, which is kept only for objects that the server reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
     encodings: OnceLock<Arc<Encodings>>,

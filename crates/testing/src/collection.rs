@@ -159,7 +159,7 @@ impl<T> Collection<T> {
     }
 
     /// Breaks all open watches as specified by `how`. Each watch first delivers the events that happened before this
-    /// call. If an earlier call has made a watch silent, a later call can end it.
+    /// call. If an earlier call has made a watch silent, a later call can end the watch.
     ///
     /// With [`Break::Silent`], the watches stay open but deliver no further events.
     pub fn break_watches(&self, how: Break) {

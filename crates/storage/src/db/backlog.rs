@@ -74,8 +74,8 @@ impl Changes {
         }
     }
 
-    /// Returns `true` if the follower has read all changes. A [`Lagged`] error that has not been received yet is also
-    /// unread.
+    /// Returns `true` if the follower has read all changes. A [`Lagged`] error that the follower has not received yet
+    /// counts as unread.
     pub fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged

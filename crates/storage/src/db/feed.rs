@@ -164,7 +164,7 @@ pub struct Feed {
     ready: VecDeque<Arc<Change>>,
 }
 
-/// The reason for which a feed has ended.
+/// The reason why a feed has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedEnd {
     /// The feed has missed changes because it was read too slowly.

@@ -48,7 +48,8 @@ pub struct LocalWrite {
 }
 
 impl Mirror {
-    /// Records a change as a local write. Methods that copy upstream objects then remove this record.
+    /// Records a change as a local write. If the change is a copy of an upstream object, the copying method removes the
+    /// record afterwards.
     pub(super) fn record_change(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());

@@ -75,7 +75,7 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. Managed fields are the largest part of the metadata. They are often equal in objects
+    /// Writes the managed fields. Managed fields are the largest part of the metadata, and are often equal in objects
     /// from the same template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
