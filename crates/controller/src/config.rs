@@ -71,8 +71,8 @@ pub struct ControllerConfig<K = ObjectKey> {
     ///   to another [watched](crate::Builder::watches) object ends the delay. Under these rules, changes shorten or end
     ///   a key's delay at most ten times before the key succeeds. A reconciler that writes and then fails therefore
     ///   still backs off.
-    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. A key that a
-    ///   [`Trigger`](crate::Trigger) or a custom source adds also ends its delay immediately.
+    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. If a
+    ///   [`Trigger`](crate::Trigger) or a custom source adds a key, the key's delay also ends immediately.
     pub queue: Option<QueueSetup<K>>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's metric series are removed when its
     /// last handle is dropped and its last reconciliation has ended. The queue's metric series are removed when the run

@@ -178,8 +178,8 @@ impl<K: RequestKey> Controller<K> {
     /// # Cancel safety
     ///
     /// Dropping the future stops the controller. The runtime drops the tasks of the running reconciliations soon
-    /// afterwards. If another thread is polling a task at that time, the task runs until its next await. The next run
-    /// of the controller waits until the tasks of earlier runs have ended.
+    /// afterwards. A task that another thread is polling runs until its next await. The next run of the controller
+    /// waits until the tasks of earlier runs have ended.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop.child_token(), self.inner.config.graceful_shutdown_timeout), None).await

@@ -56,9 +56,9 @@ use crate::stop::Stop;
 ///   those that block their threads. If a blocked reconciliation does not end within the timeout, the manager does not
 ///   release the lease. Other replicas can then acquire the lease only after it expires.
 /// - **Failures.** If a controller or a service fails or panics, the manager stops all components in the usual order.
-/// - **Standby.** A standby keeps its caches up to date. For each controller, it remembers the keys of the newest
-///   100,000 deleted objects. When the standby becomes the leader, it reconciles the remembered keys and the keys of
-///   all existing objects. No deletion is missed, even if it happens while no replica is the leader.
+/// - **Standby.** A standby keeps its caches up to date. For each controller, the standby remembers the keys of the
+///   newest 100,000 deleted objects. When the standby becomes the leader, it reconciles the remembered keys and the
+///   keys of all existing objects. No deletion is missed, even if it happens while no replica is the leader.
 /// - **Blocked runtimes.** On a multi-threaded runtime, each election has its own thread, so reconciliations that block
 ///   the runtime's threads do not prevent lease renewals. If all threads of the runtime are blocked, a task cannot
 ///   request a stop. If the runtime is blocked, stop the manager from a thread outside of the runtime, such as a signal
@@ -270,8 +270,8 @@ impl Manager {
     ///
     /// Dropping the future stops all components in no particular order and does not release the lease. The controllers
     /// stop before the drop returns. The election stops soon afterwards. The runtime drops the tasks of running
-    /// reconciliations and services soon after the drop. If another thread is polling a task at that time, the task
-    /// runs until its next await.
+    /// reconciliations and services soon after the drop. A task that another thread is polling runs until its next
+    /// await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         self.run_and_cancel(&stop.child_token()).await
     }

@@ -227,8 +227,8 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Keeps the key of an event for the next run. If the next run has started in the meantime, adds the key to its
-    /// queue, because the run may already have taken the kept keys.
+    /// Keeps the key of an event for the next run. If the next run has already started, it may have taken the kept
+    /// keys, so this method adds the key to the run's queue.
     pub(crate) fn keep_event(&self, key: K, reason: CauseReason) {
         if !self.accepts(&key) {
             return;

@@ -52,14 +52,14 @@ enum CallResult {
     TimedOut(Duration),
 }
 
-/// The number of consecutive conflicts from which conflicts are logged as warnings.
+/// The number of consecutive conflicts at which the controller begins to log warnings.
 const CONFLICTS_BEFORE_WARNING: u32 = 10;
 
 /// The longest delay that a server or reconciler can request, which equals the default limiter's longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(1_000);
 
-/// A call that runs for longer resets the key's backoff, as kubelet does for a container. Otherwise, a service that fails
-/// once a day would wait longer after each failure.
+/// A call that runs for longer than this time resets the key's backoff, as kubelet does for a container. Otherwise, a
+/// service that fails once a day would wait longer after each failure.
 const RESETS_BACKOFF: Duration = Duration::from_secs(600);
 
 /// The retry delay after a panic in the rate limiter.

@@ -33,8 +33,8 @@ pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
 /// ```
 pub struct DeltaFifoConfig<K, T> {
-    /// The objects that the consumer knows. With `None`, the queue cannot detect that the producer missed the deletion
-    /// of an object that is no longer queued.
+    /// The objects that the consumer knows. With `None`, the queue cannot detect missed deletions of objects that are
+    /// no longer queued.
     pub known_objects: Option<KnownObjects<K, T>>,
     /// Transforms each object once, when the object is queued. The queue computes the key before the transformation.
     /// Objects in tombstones and resyncs are already transformed, so they are not transformed again.

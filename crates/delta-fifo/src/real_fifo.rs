@@ -340,8 +340,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// If no item in the batch `items` has the key of `item`, records this key with the index that `item` will have in the
-/// batch, and returns `true`.
+/// Adds the key of `item` to `keys` and returns `true`, unless an item in the batch `items` has the same key.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,

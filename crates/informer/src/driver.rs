@@ -43,7 +43,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// The number of selector changes at the beginning of the last list.
+    /// The number of selector changes before the last list began.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Observed<Stored<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -225,7 +225,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // The number of selector changes at the beginning of the last list in the batch.
+            // The number of selector changes before the last list in the batch began.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let is_offloaded = is_large || publisher.decodes_on_write();

@@ -161,7 +161,7 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Stores a batch of changes from one driver in one atomic step. Returns the changes to deliver to the subscribers.
-    /// `choice` is the number of selector changes at the beginning of the last list. The caller must keep the
+    /// `choice` is the number of selector changes before the last list began. The caller must keep the
     /// [turn](Self::turn) until it has delivered the changes.
     pub(crate) fn apply(
         &self,
@@ -512,8 +512,8 @@ pub(crate) struct Notifications<T> {
     /// The number of chunks that [`step`](Self::step) has delivered. Each chunk is delivered to all queues before the
     /// next chunk.
     delivered: usize,
-    /// The listed namespace, and the number of selector changes at the beginning of the list. The list is complete when
-    /// all subscribers have received it.
+    /// The listed namespace, and the number of selector changes before the list began. The list is complete when all
+    /// subscribers have received it.
     listed: Option<(Place, u64)>,
     unindexed: Vec<IndexFailed>,
 }

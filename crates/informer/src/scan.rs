@@ -126,8 +126,8 @@ impl Scanner {
     /// Scans the bytes of an object. Returns `None` if the scanned bytes are not a JSON object. The decoder reports the
     /// reason.
     ///
-    /// The scanner skips other fields without validating them. The decoder validates these fields later, unless they
-    /// are dropped. If a field occurs twice in the metadata, the last occurrence is used.
+    /// The scanner skips irrelevant fields without validating them. The decoder validates the skipped fields later,
+    /// unless the projection drops them. If a field occurs twice in the metadata, the last occurrence is used.
     pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
         let ends_with_metadata = self.nodes[ROOT].len() == 1;
         let mut walk =

@@ -118,7 +118,8 @@ impl Table {
         snapshot
     }
 
-    /// Makes revisions before `revision` unavailable. Callers that already follow the changes are not affected.
+    /// Makes revisions before `revision` unavailable. This compaction does not affect callers that already follow
+    /// the changes.
     pub(super) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
     }

@@ -29,8 +29,8 @@ pub(crate) struct Store {
     watch_cache: bool,
     /// The selectable fields other than the built-in fields of the kind.
     selectable_fields: Vec<String>,
-    /// The compacted revision. Reads of earlier revisions fail. The log still contains earlier entries for open watches
-    /// and for tests.
+    /// The compacted revision. Reads of earlier revisions fail. The log keeps the entries of earlier revisions for open
+    /// watches and for tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,

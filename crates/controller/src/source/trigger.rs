@@ -15,8 +15,8 @@ use crate::requests::{Requests, WeakRequests};
 /// type: see [`RequestKey`].
 ///
 /// Clones share the same controllers. If several controllers use a trigger, each of them receives all keys. A
-/// controller that is not running stores the keys for its next run, without duplicates. A controller that is built
-/// later also receives earlier keys, unless one of the trigger's controllers has already run.
+/// controller that is not running stores the keys for its next run, without duplicates. A controller also receives keys
+/// that were triggered before the controller was built, unless one of the trigger's controllers has already run.
 ///
 /// With [sharded](crate::Manager::sharded) controllers, only the controller whose shard contains the key receives the
 /// key. If another replica leads the key's shard, the local controller stores the key and reconciles it only after

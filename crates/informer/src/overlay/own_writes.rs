@@ -72,7 +72,7 @@ impl<A, T> OwnWrites<A, T> {
 
 impl<A: ObjectApi<T>, T: Object + Clone> OwnWrites<A, T> {
     /// Reports the server's response to the overlay. If the resourceVersion in the response is not a number, reads
-    /// return the object when the cache has received it.
+    /// return the object only after the cache has received it.
     fn wrote(&self, object: T) -> T {
         self.overlay.wrote(object.clone());
         object

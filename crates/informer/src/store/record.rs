@@ -11,7 +11,7 @@ pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 /// write copies the page first.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// Each record's stamp and value. Stamps and values are adjacent in memory, because a scan reads only these.
+    /// Each record's stamp and value. Stamps and values are adjacent in memory, because a scan reads nothing else.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
     used: usize,

@@ -247,7 +247,7 @@ impl<T> Record<T> {
         self.quality.load(Ordering::Acquire) == UNCHECKED
     }
 
-    /// Records that reads of this record will return an object, so that the record is no longer counted as unknown.
+    /// Records that this record has a known decodable state and no longer counts as unknown.
     pub(super) fn becomes_known(&self) {
         if self.is_unknown.load(Ordering::Relaxed) && self.is_unknown.swap(false, Ordering::Relaxed) {
             self.source.removes_unknown();
