@@ -13,7 +13,7 @@ use crate::key::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
 /// Configures a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the [key
-/// type](RequestKey). Only the [`queue`](Self::queue) field depends on it.
+/// type](RequestKey). Only the type of the [`queue`](Self::queue) field depends on `K`.
 ///
 /// # Examples
 ///

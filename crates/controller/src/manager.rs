@@ -61,9 +61,9 @@ use crate::stop::Stop;
 ///   keys of all existing objects. No deletion is missed, even if it happens while no replica is the leader.
 /// - **Blocked runtimes.** On a multi-threaded runtime, each election has its own thread, so reconciliations that block
 ///   the runtime's threads do not prevent lease renewals. If all threads of the runtime are blocked, a task cannot
-///   request a stop. If the runtime is blocked, stop the manager from a thread outside of the runtime, such as a signal
-///   handling thread, by cancelling the token of [`run`](Self::run). The [process exit](ManagerConfig::exit_if_blocked)
-///   works even if the runtime is blocked.
+///   request a stop. To stop the manager of a blocked runtime, cancel the token of [`run`](Self::run) from a thread
+///   outside of the runtime, such as a signal handling thread. The [process exit](ManagerConfig::exit_if_blocked) works
+///   even if the runtime is blocked.
 ///
 /// # Examples
 ///

@@ -256,9 +256,9 @@ impl ReconcileError {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Returns `true` if the error was caused by a conflict: the first API error in the chain of sources is a conflict.
-    /// A conflict means that the object has changed between the read and the write. The controller retries the key
-    /// after a conflict, but the metrics do not count conflicts as errors. Terminal errors are never conflicts.
+    /// Returns `true` if the first API error in the chain of sources is a conflict. A conflict means that the object
+    /// has changed between the read and the write. The controller retries the key after a conflict, but the metrics do
+    /// not count conflicts as errors. Terminal errors are never conflicts.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(|answer| answer.is_conflict())
     }

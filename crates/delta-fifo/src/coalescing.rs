@@ -7,10 +7,10 @@ use crate::line::Line;
 
 /// A queue of changes for a listener that can be slower than the producer.
 ///
-/// Queued changes to the same key are merged. The queue has at most one entry per key, and only for objects that exist
-/// or that the listener already received. With [ordered delivery](Delivery::Ordered), the queue can contain up to
-/// `bound` additional changes. With every [`Delivery`], a listener that applies all changes in order has the same
-/// objects as the producer.
+/// Queued changes to the same key are merged. The queue has at most one entry per key. Each entry belongs to an object
+/// that exists or that the listener has already received. With [ordered delivery](Delivery::Ordered), the queue can
+/// contain up to `bound` additional changes. With every [`Delivery`], a listener that applies all changes in order has
+/// the same objects as the producer.
 ///
 /// The queue pops keys in the order of their first change. Merging another change does not move the key to the end of
 /// the queue. If an object is added and deleted between two pops, the listener receives neither change, except with
@@ -127,8 +127,9 @@ enum Waiting<T> {
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Creates an empty queue.
     ///
-    /// `same_identity` returns `true` if two states with the same key belong to the same object. If an update changes
-    /// the identity, the producer missed the deletion of the old object, and the queue also delivers that deletion.
+    /// `same_identity` returns `true` if two states with the same key belong to the same object. An update that changes
+    /// the identity means that the producer missed the deletion of the old object, so the queue also delivers a
+    /// deletion.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }

@@ -17,8 +17,8 @@ use crate::store::Store;
 /// position when more changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one
 /// of them. The queue does not merge other changes.
 ///
-/// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows
-/// an object and a new list does not contain it, the queue delivers a deletion with a
+/// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If a new list does
+/// not contain an object that the consumer knows, the queue delivers a deletion with a
 /// [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply the changes of each popped key before it
 /// calls the queue again.
 ///

@@ -117,7 +117,8 @@
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
 //! When an object arrives, the informer reads its name, namespace, uid and resourceVersion through `Metadata`. A panic
-//! in one of these calls affects only this object. If a later call of `Metadata` panics, the informer ends.
+//! in such a call of `Metadata` affects only the arriving object. If a later call of `Metadata` panics, the informer
+//! ends.
 //!
 //! # When objects are decoded
 //!

@@ -221,7 +221,7 @@ impl<T: Object> Overlay<T> {
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
         // Copy the writes before reading the cache. If the cache were read first, a write could reach the cache and be
-        // evicted between the two reads. The result would then lack this write.
+        // evicted between the two reads, and the result would lack this write.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();

@@ -41,7 +41,7 @@ pub struct ReflectorConfig {
     /// Whether to request the initial state as a stream (`sendInitialEvents`). A stream needs less memory in the client
     /// and in the server. If the server rejects the request as invalid or does not finish the stream, the reflector
     /// uses paged lists for 10 minutes. This time doubles with each further failure, up to 6 hours. Streaming lists are
-    /// disabled by default, because with a server that does not support them, the first list would be delayed by
+    /// disabled by default. A server without streaming lists would delay the first list by
     /// `streaming_list_idle_timeout`.
     pub streaming_list: bool,
     /// The maximum time without a new object in a streaming list. After this time, or at the timeout of the watch, the

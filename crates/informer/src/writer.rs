@@ -134,7 +134,7 @@ static GROUPS: LazyLock<Groups> =
 impl Groups {
     /// Returns the number of a group. Stores the group if it is new. Returns 0 if the group cannot be stored.
     fn id<'a>(&self, writers: impl Iterator<Item = [&'a [u8]; 3]> + Clone) -> u16 {
-        // Only the hash identifies a group. Two of 4,000 random hashes are equal with a probability of 1 in 2^41.
+        // Groups are compared only by their hash. Two of 4,000 random hashes are equal with a probability of 1 in 2^41.
         let hash = self.hasher.hash_one(Texts(writers.clone()));
         {
             let known = self.known.read().unwrap_or_else(PoisonError::into_inner);

@@ -104,8 +104,8 @@ impl ManagerStatus {
         parts.controllers.iter().chain(&parts.sharded).cloned().collect()
     }
 
-    /// Checks whether the process is alive, for a liveness probe. The check fails if this replica is the leader of the
-    /// manager's election or of a shard, and has not renewed the lease in time.
+    /// Checks whether the process is alive, for a liveness probe. The check fails if this replica leads the manager's
+    /// election or a shard and has not renewed the lease in time.
     pub fn health(&self) -> Health {
         Health { checks: self.elections(|election| Some(election.check(TOLERANCE).err()?.to_string())) }
     }

@@ -102,7 +102,7 @@ impl Parts {
 
     /// Returns the revision up to which the store contains all changes in `namespace`. If the namespace has not been
     /// listed yet, the revision is empty. Returns `None` if no part contains the namespace. Also returns `None` if the
-    /// store has only one part and this part was listed, because the store's revision then applies.
+    /// store has a single part that was listed, because the revision of this part is the store's revision.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)

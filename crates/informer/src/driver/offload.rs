@@ -3,9 +3,9 @@
 //! A function is first sent to tokio's blocking thread pool. Other code can occupy the pool indefinitely. Therefore, a
 //! function that does not start within [`PATIENCE`] runs on a new thread.
 //!
-//! All informers of a runtime share one limit: the number of functions that run at the same time is at most the number
-//! of processors, and at least two. A function that has waited for [`LONGEST_WAIT`] starts even if the limit is
-//! reached. Otherwise, user code that waits for another offloaded function could cause a deadlock.
+//! All informers of a runtime share one limit on concurrent functions. The limit is the number of processors, but at
+//! least two. A function that has waited for [`LONGEST_WAIT`] starts even if the limit is reached. Otherwise, user code
+//! that waits for another offloaded function could cause a deadlock.
 //!
 //! Each runtime has its own limit, because the runtime's clock may be paused. A paused clock does not advance while the
 //! runtime's blocking threads are busy. If runtimes shared a limit, a task could wait for a permit of another runtime.

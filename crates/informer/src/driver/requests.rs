@@ -28,7 +28,7 @@ pub(super) struct Requests<T, L: ListWatch> {
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
     /// `true` if the current list requests the newest state. If the newest state is requested, cached objects are not
-    /// reused, because after a restore from a backup, the same resourceVersion may identify another state.
+    /// reused. After a restore from a backup, the same resourceVersion may identify another state.
     is_anew: bool,
     states: States,
     limits: Limits,

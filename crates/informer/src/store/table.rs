@@ -2,8 +2,8 @@
 
 use hashbrown::HashTable;
 
-/// Maps hashes to positions. Each operation grows at most one part of the table. If the table were not divided, the
-/// shard would stay locked until all entries have been moved.
+/// Maps hashes to positions. Each operation grows at most one part of the table. Growing an undivided table would keep
+/// the shard locked until all entries have been moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }

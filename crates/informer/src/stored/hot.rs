@@ -26,8 +26,8 @@ struct Ring<T> {
 /// read would be slow while a reader keeps references to all objects.
 const STEPS: usize = 8;
 
-/// The estimated size of a decoded object in bytes per byte of JSON, in addition to the size of the type. For a pod of
-/// k8s-openapi, the measured value is 5.9.
+/// The estimated number of bytes that a decoded object takes for each byte of its JSON, in addition to the size of the
+/// type. For a pod of k8s-openapi, the measured value is 5.9.
 const PER_JSON_BYTE: usize = 6;
 
 impl<T> Hot<T> {

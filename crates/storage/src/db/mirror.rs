@@ -141,7 +141,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // An object that does not exist upstream and whose version is unknown needs no entry.
+        // An object needs no entry if it does not exist upstream and has no known version.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
