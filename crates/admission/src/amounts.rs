@@ -45,7 +45,7 @@ impl Amounts {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Raises each quantity to the quantity in `other` if the quantity in `other` is greater.
+    /// Copies each quantity from `other` that is absent here, or that is greater than the quantity here.
     pub fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {

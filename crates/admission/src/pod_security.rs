@@ -51,7 +51,7 @@ pub struct Policy {
     pub warn: Standard,
 }
 
-/// How a pod violates a standard.
+/// A violation of a standard by a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     reason: &'static str,

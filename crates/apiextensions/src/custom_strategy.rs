@@ -26,8 +26,8 @@ pub(super) struct Versions {
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
     pub(super) rules: Vec<Option<RuleTree>>,
-    /// The cost of validating one object in the version with the most expensive validation. Costs are measured in the
-    /// time to process one byte of a request body.
+    /// The cost of validating one object in the version with the most expensive validation. A cost of 1 corresponds to
+    /// the time to process one byte of a request body.
     pub(super) weight: usize,
     /// The index of the storage version in the lists of this struct.
     pub(super) storage_index: usize,

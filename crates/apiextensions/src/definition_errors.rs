@@ -1,5 +1,5 @@
-//! Validates definitions. An error that occurs in every version is reported once. Its path is a v1beta1 field, such as
-//! `spec.validation` or `spec.additionalPrinterColumns`, because v1beta1 fields applied to all versions.
+//! Validates definitions. An error that occurs in every version is reported once, with the path of a v1beta1 field such
+//! as `spec.validation`. In v1beta1, these fields applied to all versions.
 
 mod branches;
 mod children;
@@ -157,8 +157,8 @@ fn conversion_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
 
 const REVIEW_VERSIONS: &str = "/spec/conversion/webhook/conversionReviewVersions";
 
-/// Validates the review versions of the conversion webhook. If the list contains no supported version, an update may
-/// still keep it unchanged.
+/// Validates the review versions of the conversion webhook. If the stored list contains no supported version, an update
+/// may still leave the list unchanged.
 fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     const FIELD: &str = "spec.conversion.conversionReviewVersions";
     let is_supported = |object: &Json| object.texts(REVIEW_VERSIONS).any(is_supported_review_version);

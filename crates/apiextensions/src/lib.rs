@@ -89,7 +89,7 @@ pub fn member_order(stored_as: &str) -> Order {
     if stored_as.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }
 
-/// Returns `true` if the definition is established. The server then serves its objects.
+/// Returns `true` if the definition is established, which means that the server serves its objects.
 pub fn is_established(definition: &Json) -> bool {
     holds(definition, "Established")
 }

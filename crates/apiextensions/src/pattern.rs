@@ -99,8 +99,8 @@ impl Patterns {
         made
     }
 
-    /// Returns the approximate cost of compiling all shared patterns. Costs are measured in the time to process one
-    /// byte of a request body.
+    /// Returns the approximate cost of compiling all shared patterns. A cost of 1 corresponds to the time to process
+    /// one byte of a request body.
     pub(super) fn weight(&self) -> usize {
         self.by_text.keys().map(|text| weight(text)).sum()
     }

@@ -112,8 +112,8 @@ impl RuleTree {
         self.items.as_deref()
     }
 
-    /// Returns the maximum cost of evaluating all rules in this tree. Costs are measured in the time to process one
-    /// byte of a request body.
+    /// Returns the maximum cost of evaluating all rules in this tree. A cost of 1 corresponds to the time to process
+    /// one byte of a request body.
     pub(crate) fn weight(&self) -> usize {
         /// The CEL cost that corresponds to processing one byte of a request body.
         const OF_BYTE: u64 = 16;

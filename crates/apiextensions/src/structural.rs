@@ -10,7 +10,7 @@ use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, parsed once from a definition's JSON.
 ///
-/// Parsing never fails. It ignores all parts of the JSON that the validation of definitions rejects.
+/// Parsing never fails. The parser ignores all parts of the JSON that the validation of definitions rejects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub type_name: String,

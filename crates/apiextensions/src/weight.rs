@@ -5,14 +5,14 @@ use pintle_json::Json;
 use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
-/// The costs of a branch, of an `enum` value or required member, and of one byte of a default. Costs are measured in
-/// the time to process one byte of a request body.
+/// The costs of a branch, of an `enum` value or required member, and of one byte of a default. A cost of 1 corresponds
+/// to the time to process one byte of a request body.
 const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// Returns the maximum cost of validating one value of a request body, excluding the cost of its bytes. Every value of
-/// the body can be at the schema's most expensive position, so the result is the cost at this position.
+/// Returns the maximum cost of validating one value of a request body, excluding the cost of its bytes. The result is
+/// the cost at the most expensive position in the schema, because every value of the body can be at this position.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

@@ -122,7 +122,8 @@ impl<V: Clone> SharedMap<V> {
         self.0.as_ref().map(|node| &node.sides[side])
     }
 
-    /// Rotates this subtree. The child in `sides[side]` becomes the root, and the old root becomes its child.
+    /// Rotates this subtree. The child in `sides[side]` becomes the new root, and the old root becomes a child of the
+    /// new root.
     fn rotate(&mut self, side: usize) {
         let Some(mut old) = self.0.take() else { return };
         let lower = Arc::make_mut(&mut old);

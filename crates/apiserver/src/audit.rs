@@ -47,9 +47,10 @@ pub struct AuditRecord {
 /// The requests that a server has answered so far, in response order. Created by [`ApiServer::audit`](crate::ApiServer::audit). Each filter
 /// method, such as [`writes`](Self::writes), keeps only the matching records.
 ///
-/// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). Missing requests could make an
-/// assertion pass by mistake. Therefore, methods that read the records panic if a matching request may have been dropped. To avoid the
-/// panic, call [`despite_loss`](Self::despite_loss), or keep only records [after](Self::committed_after) the last dropped request.
+/// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). Missing
+/// requests could make an assertion pass by mistake. Therefore, methods that read the records panic if any request was
+/// dropped. To avoid the panic, call [`despite_loss`](Self::despite_loss), or keep only records
+/// [after](Self::committed_after) the last dropped request.
 ///
 /// # Examples
 ///
@@ -82,7 +83,7 @@ impl ServerAudit {
     ///
     /// # Panics
     ///
-    /// Panics if matching requests may have been dropped.
+    /// Panics if requests were dropped, unless a time filter excludes all dropped requests.
     pub fn records(&self) -> &[AuditRecord] {
         let lost = self.lost;
         assert!(
@@ -97,7 +98,7 @@ impl ServerAudit {
         self.lost
     }
 
-    /// Accepts an incomplete audit. The returned audit's methods do not panic because of dropped requests.
+    /// Accepts an incomplete audit. After this call, dropped requests do not cause panics.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
@@ -106,7 +107,7 @@ impl ServerAudit {
     ///
     /// # Panics
     ///
-    /// Panics if matching requests may have been dropped.
+    /// Panics if requests were dropped, unless a time filter excludes all dropped requests.
     pub fn len(&self) -> usize {
         self.records().len()
     }
@@ -115,7 +116,7 @@ impl ServerAudit {
     ///
     /// # Panics
     ///
-    /// Panics if matching requests may have been dropped.
+    /// Panics if requests were dropped, unless a time filter excludes all dropped requests.
     pub fn is_empty(&self) -> bool {
         self.records().is_empty()
     }
@@ -169,7 +170,7 @@ impl ServerAudit {
     ///
     /// # Panics
     ///
-    /// Panics if list requests may have been dropped.
+    /// Panics if requests were dropped, unless a time filter excludes all dropped requests.
     pub fn most_lists_of_a_resource(&self) -> usize {
         let mut counts: HashMap<_, usize> = HashMap::new();
         for record in self.records().iter().filter(|record| record.verb == Some(RequestVerb::List)) {

@@ -50,7 +50,8 @@ trait Controller: Send + 'static {
     fn resync(&mut self, _: &Registry) {}
 
     /// Processes the recorded changes. The controller has observed all changes up to the revision `observed`, and
-    /// possibly later changes. Returns the time of the next call, if any. A change can cause an earlier call.
+    /// possibly later changes. Returns the time of the next call, if any. If a change arrives earlier, the next call is
+    /// earlier.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
     /// Returns `true` if there are recorded changes that `work` has not attempted to process yet.

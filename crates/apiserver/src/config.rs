@@ -103,7 +103,7 @@ pub struct ApiServerConfig {
     /// Whether to serve coordinated leader election, like a kube-apiserver with the feature gate
     /// `CoordinatedLeaderElection` and the API version `coordination.k8s.io/v1beta1`. Default: `false`, as in
     /// kube-apiserver. If `true`, the server serves LeaseCandidates, and Leases keep `strategy` and `preferredHolder`.
-    /// The server does not assign Leases to candidates. A separate controller must assign them.
+    /// The server does not assign Leases to candidates. A separate controller must assign the Leases.
     pub coordinated_leader_election: bool,
     /// The addresses of Services, keyed by `namespace/name:port`. Default: empty. The server has no pod network, so it
     /// connects to these addresses when the configuration of a webhook names a Service. The certificate must be valid

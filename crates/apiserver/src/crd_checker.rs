@@ -137,7 +137,7 @@ impl CrdChecker {
     /// # Errors
     ///
     /// Returns an error if the definition has no `status` subresource. Also returns an error if the server would reject
-    /// the update, or `old` without its status.
+    /// the update or the creation of `old`. The creation ignores the status of `old`.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }

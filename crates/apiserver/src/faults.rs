@@ -118,8 +118,8 @@ impl Faults {
         id
     }
 
-    /// Removes a rule. If watches lag because of the rule, they send their delayed events immediately, except for
-    /// events that are no longer in the history.
+    /// Removes a rule. Watches that this rule delays immediately send their delayed events, except for events that are
+    /// no longer in the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
@@ -173,8 +173,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. At most one of the rules that expire,
-    /// cut or silence a watch fires.
+    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. Of the rules that expire, cut or
+    /// silence a watch, at most one fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

@@ -70,8 +70,8 @@ pub(crate) struct Call {
     pub(crate) warnings: Vec<String>,
     /// The size in bytes of the stored object that the request changes, or zero.
     weight: usize,
-    /// The cost of validating an object against the schema of its kind. Costs are measured in the time to process one
-    /// byte of a request body.
+    /// The cost of validating an object against the schema of its kind. A cost of 1 corresponds to the time to process
+    /// one byte of a request body.
     schema_weight: usize,
     bodies: Arc<BodyBudget>,
     upgrade: Option<OnUpgrade>,
@@ -155,8 +155,8 @@ impl Deadline {
 /// Serves one request and returns the response. Errors are returned as responses. If the request upgrades the connection to a WebSocket,
 /// the result also contains a [`Socket`]. The caller must run the `Socket` on the connection.
 ///
-/// The response is ready by the deadline at the latest. Offloaded code that is still running at the deadline continues
-/// to run, but no longer writes to the store.
+/// The response is ready no later than the deadline. After the deadline, offloaded code can continue to run, but it no
+/// longer writes to the store.
 ///
 /// Calls `deadline` with the response's deadline, if the response has one.
 ///

@@ -327,8 +327,8 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns which part of a forwarded read request the timeout limits. Watches and log requests last until the client
-/// stops reading. This includes log requests without `follow`.
+/// Returns which part of a forwarded read request the timeout limits. Watches and log requests, even without `follow`,
+/// last until the client stops reading.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

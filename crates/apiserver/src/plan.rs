@@ -52,10 +52,10 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Changes
 ///
-/// The plan ignores changes in the cluster to objects that were written in the plan. [`PlannedChange::moved`] is `true`
-/// if the object has changed in the cluster since its first write in the plan. A change is the difference between the
-/// object in the cluster at the time of the first write and the object in the plan. Changes exclude Events, and the
-/// fields that servers set: the resource version, the managed fields and the generation.
+/// After an object is first written in the plan, the plan ignores later changes to this object in the cluster.
+/// [`PlannedChange::moved`] is `true` if the object has changed in the cluster since its first write in the plan. To
+/// compute a change, the plan compares its object with the cluster's object at the time of the first write. Changes
+/// exclude Events, and the fields that servers set: the resource version, the managed fields and the generation.
 ///
 /// # Limits
 ///

@@ -4,9 +4,9 @@
 //! the object, its namespace, its old and new field values, and the whole resource. The cost of a write is independent
 //! of the number of other watchers.
 //!
-//! [`WatchEvent`] computes the event for a change without side effects. A watcher has no queue. It encodes a frame only
-//! when the connection is ready to send the frame. If a watcher lags too far behind, the server disconnects the client.
-//! The client can resume the watch at the last version that it received.
+//! [`WatchEvent`] computes the event for a change without side effects. A watcher has no queue. A watcher encodes a
+//! frame only when the connection is ready to send the frame. If a watcher lags too far behind, the server disconnects
+//! the client. The client can resume the watch at the last version that it received.
 
 mod frame;
 mod start;
@@ -96,8 +96,8 @@ pub(crate) struct Watcher {
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
 /// The initial objects of a watch. The objects stay available until the log drops a change that happened after the
-/// watch started. The watch would miss this change anyway. The reference is weak, so a client that does not read its
-/// watch does not keep the objects in memory.
+/// watch started. Without this change, the watch cannot continue in any case. The reference is weak, so a client that
+/// does not read its watch does not keep the objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -274,7 +274,8 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // Check the deadline first. Otherwise, a watch with a constant flow of changes would never end.
+            // Check the deadline before reading changes, because a watch with a constant flow of changes would never
+            // end otherwise.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }

@@ -28,8 +28,8 @@ impl<'a> PodView<'a> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// Returns the part of a violation message that lists the pod and the containers whose security contexts `matches`
-    /// accepts. A missing security context does not match.
+    /// For a violation message, lists the pod and the containers whose security contexts `matches` accepts. A missing
+    /// security context does not match.
     pub(super) fn describe_matching(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());

@@ -8,7 +8,7 @@ const VARIABLES: &str = "kubernetes.variables";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optional {
-    /// Whether the policy has a `paramKind`. If it does, expressions can use `params`.
+    /// Whether the policy has a `paramKind`, which allows expressions to use `params`.
     pub(super) params: bool,
     pub(super) authorizer: bool,
 }

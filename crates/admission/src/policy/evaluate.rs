@@ -36,7 +36,7 @@ pub struct Inputs<'a> {
     pub resource: Question,
 }
 
-/// Why a policy denies a request.
+/// The reason why a policy denies a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     pub message: String,

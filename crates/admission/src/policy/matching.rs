@@ -49,8 +49,8 @@ pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched
     }
     let is_exact = resources.text("/matchPolicy") == "Exact";
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
-    // The request's version takes precedence. If no rule matches that version, the first rule that matches another
-    // version applies.
+    // The request's version takes precedence. If no rule matches the request's version, the first rule that matches
+    // another version applies.
     let position = |rules: &str| {
         let first_match = |candidates: &[Candidate<'_>]| {
             resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))

@@ -12,7 +12,7 @@ use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 /// The maximum nesting depth of objects in an expression's result.
 const MAX_DEPTH: usize = 256;
 
-/// Why a mutation did not return an object.
+/// The error of a mutation that did not return an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MutationError {
     /// The mutation failed. The failure policy determines whether the request is denied.

@@ -43,8 +43,8 @@ impl<'a> TypeCheck<'a> {
         Self { spec, fields, warnings: BTreeMap::new(), left: MAX_CHECKS, warned_bytes: 0 }
     }
 
-    /// Returns the CEL environment for objects of one kind, with the policy's variables. `params`
-    /// is `None` if the policy has no parameters, and `Some(None)` if they can have any type.
+    /// Returns the CEL environment for objects of one kind, with the policy's variables. `params` is `None` if the
+    /// policy has no parameters, and `Some(None)` if the parameters can have any type.
     ///
     /// Returns `None` if the check would compile too many expressions.
     pub fn environment(&mut self, objects: &Arc<Schema>, params: Option<Option<&Arc<Schema>>>) -> Option<Environment> {
@@ -66,7 +66,7 @@ impl<'a> TypeCheck<'a> {
     }
 
     /// Checks the expression in field `at` for objects of one kind. Returns `false` if the check has reached a limit.
-    /// After that, further calls have no effect.
+    /// After a limit is reached, further calls have no effect.
     pub fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
         let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
         self.left = left;

@@ -13,7 +13,7 @@ use crate::structural::Structural;
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
 /// The maximum number of list map keys, and the maximum length of a key's default in bytes. Both maximums limit the
-/// cost of comparing items. They do not exist in kube-apiserver.
+/// cost of comparing items. kube-apiserver does not have these maximums.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
@@ -46,7 +46,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// The position of a schema inside the root schema. It determines the error message for a missing type.
+/// The position of a schema inside the root schema. The position determines the error message for a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,

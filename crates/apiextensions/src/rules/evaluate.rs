@@ -88,8 +88,8 @@ struct Run {
     errors: FieldErrors,
     budget: u64,
     is_over: bool,
-    /// Whether the run validates a default in a new definition. In all other runs, the definition is already valid. A
-    /// rule of an older definition that does not compile is skipped.
+    /// Whether the rules validate a default in a new definition. Only in this case, a rule that does not compile is an
+    /// error. For a stored definition, such a rule is skipped.
     is_default: bool,
 }
 

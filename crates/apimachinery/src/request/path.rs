@@ -32,8 +32,8 @@ pub struct ResourcePath {
     pub in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub old_watch: bool,
-    /// Whether the path has the deprecated form `/api/v1/proxy/…`, which the server does not serve. In this case,
-    /// `rest` contains the segments after the name.
+    /// Whether the path has the deprecated form `/api/v1/proxy/…`, which the server does not serve. If `true`, `rest`
+    /// contains the segments after the name.
     pub old_proxy: bool,
 }
 

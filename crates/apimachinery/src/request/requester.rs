@@ -13,8 +13,8 @@ use crate::failure::{Failure, Outcome};
 /// The maximum number of stored warnings. A response can contain only a few warnings.
 const MAX_WARNINGS: usize = 1024;
 
-/// The requesting user. All clones share the warnings and annotations. They are sent and recorded even if the request
-/// fails.
+/// The requesting user. All clones share the warnings and annotations. The server sends the warnings and records the
+/// annotations even if the request fails.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     pub user: User,
@@ -63,7 +63,8 @@ impl Requester {
         }
     }
 
-    /// Fails if a webhook conversion that the request needs is missing or has failed. In both cases, the request must not write.
+    /// Fails if a webhook conversion that the request needs is missing or has failed. If this check fails, the request
+    /// must not write.
     pub fn check_conversions(&self) -> Outcome<()> {
         let Some(calls) = &self.webhooks else { return Ok(()) };
         if let Some(why) = calls.take_conversion_error() {

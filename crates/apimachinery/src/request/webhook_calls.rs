@@ -130,8 +130,8 @@ impl WebhookCalls {
     }
 
     /// Returns the webhook's conversion of the object to the version `to`. The conversion does not contain the original
-    /// metadata. Returns `None` if the object is not converted yet, or if the conversion failed. In both cases, the
-    /// attempt must not write anything.
+    /// metadata. Returns `None` if the object is not converted yet, or if the conversion failed. Without a conversion,
+    /// the attempt must not write anything.
     pub fn find_conversion(
         &self,
         webhook: &Arc<ConversionWebhook>,

@@ -215,8 +215,8 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = store_name(&resource);
         let objects = all(registry, &store.to_string());
-        // A deleted definition can have objects even if none of its versions is served. In this case, delete the
-        // objects through the storage version.
+        // A deleted definition can have objects even if none of its versions is served. Delete such objects through the
+        // storage version.
         let storage_version_kind =
             || pintle_apiextensions::storage_version_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number of definitions: ten times the number of updates that are allowed after a change to one definition.
+    /// The number of definitions. A change to one definition may create at most a tenth as many tree nodes.
     const MANY: usize = 1000;
 
     struct Cluster {

@@ -230,8 +230,8 @@ impl Collector {
     }
 
     /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all dependents that
-    /// are not being deleted yet. The deletion of each dependent causes another call. The search continues at the
-    /// dependent that blocked the owner before.
+    /// are not being deleted yet. The deletion of each dependent causes another call. Each later call first checks the
+    /// dependent that blocked the owner in the previous call.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);

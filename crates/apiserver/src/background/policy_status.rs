@@ -208,7 +208,7 @@ impl<'k> Checks<'k> {
     }
 }
 
-/// Lets other tasks run. The code up to the next `.await` then runs on another thread.
+/// Lets other tasks run, and then offloads the caller's code up to its next `.await` to another thread.
 async fn yield_and_offload() {
     tokio::task::yield_now().await;
     offload::work_on(offload::ALWAYS).await;

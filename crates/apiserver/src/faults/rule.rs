@@ -82,7 +82,7 @@ impl Fault {
     }
 }
 
-/// How far the served state lags behind the latest state. If the lagging state is no longer in the
+/// The distance by which the served state lags behind the latest state. If the lagging state is no longer in the
 /// [history](crate::ApiServerConfig::history), the server serves the oldest state in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
@@ -237,7 +237,8 @@ pub(super) struct ArmedRule {
     /// The number of matching requests that were ignored because of [`Rule::after`].
     ignored_matches: u32,
     fire_count: u32,
-    /// A token that is cancelled when the rule is removed. The lagging watches of the rule then catch up.
+    /// A token that is cancelled when the rule is removed. The cancellation makes the watches that the rule delays
+    /// catch up.
     removed: CancellationToken,
     _cancel_on_drop: DropGuard,
 }

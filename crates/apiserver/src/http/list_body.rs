@@ -116,7 +116,7 @@ impl ListBody {
             effort.add(self.weight()).await;
             self.add();
         }
-        // Reserve the same capacity, because the next segment probably has a similar length.
+        // Reserve the capacity of the current segment, because the next segment probably has a similar length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
@@ -128,8 +128,8 @@ impl ListBody {
         }
     }
 
-    /// Returns the cost of adding the next object to the segment. Costs are measured in the time to process one byte of
-    /// a request body.
+    /// Returns the cost of adding the next object to the segment. A cost of 1 corresponds to the time to process one
+    /// byte of a request body.
     fn weight(&self) -> usize {
         let is_plain = self.transform.is_none() && matches!(self.encoding, ListEncoding::Json { indent: None });
         let shown = |stored: &Stored| {

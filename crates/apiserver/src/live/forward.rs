@@ -22,8 +22,8 @@ const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 
 impl Live {
-    /// Forwards a request and returns the response. If there is a deadline `end`, the response must be complete before
-    /// it.
+    /// Forwards a request and returns the response. The response must be complete before the deadline `end`, if there
+    /// is one.
     pub(super) async fn forward(
         &self,
         request: Request<Incoming>,

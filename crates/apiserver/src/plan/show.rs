@@ -104,8 +104,8 @@ impl PlannedChange {
         // instead.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // If a write only marks an object for deletion, it records no `apiVersion`. In this case, use the `apiVersion`
-        // of the object before the plan, or the `apiVersion` of the kind.
+        // If a write only marks an object for deletion, it records no `apiVersion`. After such a write, use the
+        // `apiVersion` of the object before the plan, or the `apiVersion` of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.flags.is_report) {

@@ -1,8 +1,8 @@
 //! The chain of admission plugins. Each plugin can change or reject a request.
 //!
 //! Each [`Plugin`] is called twice: first it can change the object, and then it validates the result. Plugins are
-//! called for every create, update, delete and connect request, and for POST requests to subresources. This includes
-//! writes by controllers and each object of a `deletecollection` request.
+//! called for every create, update, delete and connect request, and for POST requests to subresources. Plugins are also
+//! called for writes by controllers, and for each object of a `deletecollection` request.
 
 use std::collections::HashSet;
 use std::sync::Arc;

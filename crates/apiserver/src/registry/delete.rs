@@ -54,7 +54,7 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // If a policy or webhook needs a conversion whose result is still missing, its decision is invalid.
+            // The decision of a policy or webhook is invalid if a conversion that it needs is still missing.
             by.check_conversions()
         })
     }

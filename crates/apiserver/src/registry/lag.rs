@@ -1,4 +1,4 @@
-//! Stale views of the store. Fault rules use them to serve outdated data.
+//! Stale views of the store, which fault rules use to serve outdated data.
 
 use std::time::Duration;
 

@@ -60,7 +60,8 @@ impl Selection {
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
-    /// Returns the cost of matching an object. Costs are measured in the time to process one byte of a request body.
+    /// Returns the cost of matching an object. A cost of 1 corresponds to the time to process one byte of a request
+    /// body.
     pub(crate) fn weight(&self, stored: &Stored) -> usize {
         if self.fields.is_everything() { 0 } else { self.kind.conversion_cost(stored) }
     }

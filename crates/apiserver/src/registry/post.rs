@@ -197,7 +197,8 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
 
-    /// A handler that changes the pod after the wrapped handler has computed its task, which causes a conflict.
+    /// A handler that causes a conflict: on the first call, it changes the pod after the wrapped handler has computed
+    /// the task.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,

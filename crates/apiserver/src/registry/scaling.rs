@@ -72,7 +72,8 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // `make` has already updated the managed fields. `How::Apply` prevents the pipeline from updating them again.
+        // `make` has already updated the managed fields. With `UpdateSource::Apply`, the pipeline does not update the
+        // managed fields again.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let whole = self.settled(&target.kind, written.object, manager.requester()).await?;
         let object = served(paths.read(&whole.typed())?);

@@ -58,8 +58,8 @@ impl Registry {
             if !self.settle(by).await? {
                 return Err(failure);
             }
-            // Discard the warnings and annotations. The next attempt adds them again, and this attempt may have
-            // processed objects that were not converted yet.
+            // Discard the warnings and annotations of this attempt, which may have processed unconverted objects. The
+            // next attempt adds its own warnings and annotations.
             by.restore_notes(notes);
         }
         Err(too_many_rounds())
@@ -113,7 +113,7 @@ impl Registry {
             }
         }
         self.settle(by).await?;
-        // Each conversion now has a result. The result can be a failure.
+        // Each conversion now has a result, which can be a failure.
         let mut objects = list.objects.clone();
         while let Some(found) = objects.scan_next() {
             tokio::task::yield_now().await;

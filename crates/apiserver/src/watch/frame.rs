@@ -36,7 +36,8 @@ impl FrameShape {
         Ok(line(event, |frame| self.transform.write_one(object, kind, columns, now, frame)))
     }
 
-    /// Returns the cost of encoding an object. Costs are measured in the time to process one byte of a request body.
+    /// Returns the cost of encoding an object. A cost of 1 corresponds to the time to process one byte of a request
+    /// body.
     pub(super) fn weight(&self, stored: &Stored, kind: &Kind) -> usize {
         let shown = kind.conversion_cost(stored);
         let is_plain = self.transform.is_none() && self.media != Media::Protobuf;

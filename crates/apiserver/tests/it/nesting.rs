@@ -92,8 +92,8 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
 async fn deepest_accepted_object_is_served_in_every_form() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    // The object and its spec are two of the levels. Nested objects are four levels deeper in the managed fields. A
-    // list is a single entry in the managed fields, so nested lists add no levels.
+    // The object and its spec count as two nesting levels. Nested objects are four levels deeper in the managed fields.
+    // A list is a single entry in the managed fields, so nested lists add no levels.
     let shapes = [(lists as fn(usize) -> Json, DEEPEST - 2), (objects, DEEPEST - 6)];
     for (shape, room) in shapes {
         for way in ["create", "put", "merge", "json", "apply", "status"] {

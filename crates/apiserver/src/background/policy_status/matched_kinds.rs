@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pintle_json::Json;
 use pintle_kinds::{Kind, Kinds};
 
-/// The maximum number of kinds that kube-controller-manager uses from a rule. It ignores all rules after a rule with
-/// this many kinds.
+/// The maximum number of kinds that kube-controller-manager uses from a rule. kube-controller-manager ignores all rules
+/// after a rule with this many kinds.
 const MAX_OF_RULE: usize = 10;
 
 /// The served kinds. The outer key is the version, and the inner key is the plural or singular name.
@@ -65,7 +65,7 @@ impl<'k> MatchedKinds<'k> {
         let mut found = Vec::new();
         for version in versions {
             let Some(names) = self.0.get(version) else { continue };
-            // Iterate over the shorter collection. A rule can list more or fewer resources than the server has kinds.
+            // Iterate over the shorter collection: the resources in the rule or the kinds of the server.
             let named: Vec<_> = if resources.len() < names.len() {
                 resources.iter().filter_map(|(name, text)| Some((*text, names.get(name.as_str())?))).collect()
             } else {
