@@ -132,7 +132,7 @@ impl<'a> Lexer<'a> {
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// An invalid token. Its length includes the first invalid character.
+    /// An invalid token. The length includes the first invalid character.
     Failure(usize),
 }
 

@@ -58,8 +58,8 @@
 //! - **No panic.** The evaluation returns an error if arithmetic overflows or a converted value is out of range. Fuzz
 //!   targets and tests with malicious expressions check this guarantee.
 //! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its syntax tree has at most 400 levels. Data
-//!   may be nested more deeply. Data with more than 256 levels cannot be compared, or converted to JSON or text. No
-//!   other function recurses into data.
+//!   may have any number of levels, but data with more than 256 levels cannot be compared, or converted to JSON or
+//!   text. No other function recurses into data.
 //! - **Size.** An expression has at most 100,000 code points, 500 constant regular expressions, and, after macro
 //!   expansion, 300,000 subexpressions. Expressions cannot access data that is more than 200 schema levels deep, or
 //!   whose path is longer than 1,000 bytes.

@@ -125,7 +125,7 @@ pub(crate) struct PlannedFold {
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
     pub(crate) result: Plan,
-    /// The accumulator's slot. The comprehension variables use the following slots.
+    /// The accumulator's slot. The comprehension variables use the slots after this slot.
     pub(crate) slot: usize,
     pub(crate) two_vars: bool,
 }

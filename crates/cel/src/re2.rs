@@ -1,8 +1,9 @@
 //! Translates regular expressions from Go's RE2 syntax to the syntax of the crate `regex`.
 //!
 //! The crate `regex` accepts some patterns that RE2 rejects, such as nested repetitions, nested classes and `\u0041`.
-//! It rejects some patterns that RE2 accepts, such as a single `{` and octal escapes. Other patterns have a different
-//! meaning in each syntax (`\d`, `\b`, `[a&&b]`). Therefore, this module translates patterns for the crate `regex`.
+//! The crate `regex` also rejects some patterns that RE2 accepts, such as a single `{` and octal escapes. Other
+//! patterns have a different meaning in each syntax (`\d`, `\b`, `[a&&b]`). Therefore, this module translates patterns
+//! for the crate `regex`.
 
 mod class;
 mod escape;
@@ -23,8 +24,8 @@ const MAX_REPEAT: u64 = 1000;
 /// Translates a regular expression from RE2 syntax to the syntax of the crate `regex`.
 /// Groups lose their names. Returns the translated pattern and its syntax tree.
 ///
-/// This function checks only the syntax and the repetition counts. The returned pattern can be too large to compile. It
-/// is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
+/// This function checks only the syntax and the repetition counts. The returned pattern can be too large to compile,
+/// but is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
 ///
 /// # Errors
 ///
@@ -57,7 +58,7 @@ struct Scanner<'p> {
     classes: HashMap<&'p str, bool>,
 }
 
-/// The kind of a pattern part. Determines whether a repetition operator can follow it.
+/// The kind of a pattern part, which determines whether a repetition operator can follow the part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
     /// Something to repeat.
@@ -243,7 +244,7 @@ impl<'p> Scanner<'p> {
 
 impl Piece {
     /// Returns the kind of a part that is followed by flags or an empty quotation. In RE2, a repetition operator can
-    /// follow even if the part itself ends with a repetition operator.
+    /// follow the flags or the quotation, even if the part before them ends with a repetition operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
@@ -257,8 +258,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Reads the counts at the start of a text. Returns `None` if the text is not a repetition. In RE2, the brace is
-    /// then a literal.
+    /// Reads the counts at the start of a text. Returns `None` if the text is not a repetition, because RE2 treats a
+    /// brace without counts as a literal.
     fn read(text: &str) -> Option<Self> {
         let (counts, _) = text.strip_prefix('{')?.split_once('}')?;
         let number = |text: &str| {

@@ -29,7 +29,7 @@ pub struct Case {
     /// The Kubernetes version of the recorded kube-apiserver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The behaviours of the webhooks, keyed by path. The variable `${hook}` contains their URL.
+    /// The behaviours of the webhooks, keyed by path. The variable `${hook}` contains the URL of the webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<Json>,
     /// The steps, in order.

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client. It opens a connection for each request, and each wait has a timeout.
+//! A small HTTP/1.1 client, which opens a connection for each request. Each wait has a timeout.
 //!
 //! The client does not share code with the crate `restreq`, so a bug in `restreq` cannot hide a bug in the server.
 

@@ -124,7 +124,7 @@ impl Placeholders {
 
 struct Masking<'a> {
     known: &'a Placeholders,
-    /// The longest value is first. Otherwise, a shorter value inside a longer value would be replaced.
+    /// The values to replace, longest first, because a shorter value can occur inside a longer value.
     names: Vec<(&'a str, &'a str)>,
     /// The sorted revisions. The placeholder of a revision contains its index, starting at 1.
     revisions: Vec<u128>,

@@ -1,5 +1,5 @@
-//! A TLS server on loopback that serves the webhooks of a case. It records each review, and responds as specified by
-//! the case.
+//! A TLS server on loopback that serves the webhooks of a case. The server records each review, and responds as
+//! specified by the case.
 //!
 //! Each case has its own responder, so concurrent cases do not see each other's calls.
 

@@ -54,7 +54,7 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// Returns the type of a kind in the document. Built-in kinds have an empty group and version. Clients replace them
+/// Returns the type of a kind in the document. Built-in kinds have an empty group and version, which clients replace
 /// with the group and version of the document.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {

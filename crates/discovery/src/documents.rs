@@ -23,8 +23,8 @@ use crate::legacy::group_list;
 use crate::legacy::paths;
 
 /// A server's discovery and OpenAPI documents. Documents are created on request. A document is created on a blocking
-/// thread, because this takes a long time. At most one OpenAPI document and one discovery document are created at the
-/// same time.
+/// thread, because creating a document takes a long time. At most one OpenAPI document and one discovery document are
+/// created at the same time.
 #[derive(Debug)]
 pub struct Documents {
     cache: Mutex<DocumentCache>,

@@ -124,8 +124,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts a definition's schema. If a kind preserves unknown fields, its properties are removed. Otherwise, kubectl
-/// would reject unknown fields in its objects.
+/// Converts a definition's schema. If a kind preserves unknown fields, its properties are removed, because kubectl
+/// would reject all fields that the properties do not list.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);

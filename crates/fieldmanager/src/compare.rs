@@ -71,7 +71,7 @@ pub(crate) fn compare(ty: &Type, old: &Json, new: &Json) -> Comparison {
 }
 
 /// The shape of a value, which determines how two values are compared. The shape depends on the type of the value. For
-/// types that allow any JSON, it depends on the value itself, and null is treated as a map.
+/// types that allow any JSON, the shape depends on the value itself, and null is treated as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,

@@ -101,8 +101,8 @@ fn errors(ty: &Type, value: &Json, rules: Rules) -> Vec<String> {
     errors.all
 }
 
-/// Error messages as in Go's library, with the paths of the fields. Their total size is limited, because a path can be
-/// as long as the object.
+/// Error messages as in Go's library, with the paths of the fields. The total size of the messages is limited, because
+/// a path can be as long as the object.
 struct SchemaErrors {
     rules: Rules,
     all: Vec<String>,

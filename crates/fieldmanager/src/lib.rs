@@ -1,8 +1,8 @@
 //! Server-side apply, and the tracking of field owners in `metadata.managedFields`.
 //!
-//! - [`apply()`] merges the configuration of a manager into an object. It removes fields that the manager applied
-//!   earlier and now omits, except fields that another manager owns. Changing a field that another manager owns is a
-//!   conflict ([`Conflicts`]).
+//! - [`apply()`] merges the configuration of a manager into an object. `apply` also removes fields that the manager
+//!   applied earlier and now omits, except fields that another manager owns. Changing a field that another manager owns
+//!   is a conflict ([`Conflicts`]).
 //! - [`track_update`] records the owners of fields after a write other than an apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] update the entries in `managedFields` for writes of `/scale`.
 //! - [`WriteContext`] contains the manager, the time and the schema for a write. All functions are pure.

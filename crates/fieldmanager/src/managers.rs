@@ -34,7 +34,8 @@ impl Managed {
     }
 }
 
-/// The maximum number of `managedFields` entries for updates. If there are more, the oldest entries are merged.
+/// The maximum number of `managedFields` entries for updates. If an object has more update entries, the oldest entries
+/// are merged.
 const MAX_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
 

@@ -56,7 +56,8 @@ fn items(list: Option<&Json>) -> &[Json] {
 /// Merges two lists by repeatedly comparing the first remaining items of both lists:
 ///
 /// - If both items have the same identity, they are merged.
-/// - If the live item occurs later in the applied list, it is skipped, and merged when that applied item is processed.
+/// - If the live item occurs later in the applied list, the live item is skipped until the comparison reaches the later
+///   position.
 /// - If the live item does not occur in the applied list, it is copied.
 /// - Otherwise, the applied item is added. If the live list contains the same item, the two items are merged.
 fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
@@ -116,8 +117,8 @@ fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. If all members or items are removed themselves, the result is null. If only paths inside members or
-/// items are removed, the result is a map or list, which may be empty.
+/// Removes paths. The result is null if all members or items are removed. If a path below a member or item is removed,
+/// the result is always a map or list, which may be empty.
 pub(super) fn remove(ty: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(ty, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !is_atomic_map(ty) => {

@@ -27,7 +27,7 @@ pub struct Kinds {
 /// changed.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// How requests for the group are routed. The first kind in the group determines the routing, so custom resources
+    /// The routing of requests for the group. The first kind in the group determines the routing, so custom resources
     /// do not change the routing of a built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,

@@ -1,4 +1,4 @@
-//! How kube-apiserver represents objects in Go, and the behavior that depends on this representation.
+//! The Go representation of objects in kube-apiserver, and the behavior that depends on this representation.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pintle_store::MemberOrder as Order;
 
 use super::Kind;
 
-/// How kube-apiserver represents the objects of a kind in Go.
+/// The Go representation of a kind's objects in kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Go structs with declared fields, which represent all built-in kinds.
@@ -43,7 +43,7 @@ impl Kind {
         !self.is_declared()
     }
 
-    /// Returns `true` if list items contain `apiVersion` and `kind`. In this case, the metadata of the list can contain
+    /// Returns `true` if list items contain `apiVersion` and `kind`. The metadata of a list with such items can contain
     /// an empty `continue`.
     pub fn lists_in_full(&self) -> bool {
         !self.is_declared()

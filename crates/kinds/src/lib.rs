@@ -9,8 +9,8 @@
 //!   objects, and [`Writer`](writer::Writer) records which fields a write changes.
 //! - [`Check`](check::Check) applies validation rules to an object and collects the field errors.
 //!
-//! The built-in kinds are in `pintle-builtin`. A strategy has no access to a store. It reads other objects through
-//! [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
+//! The built-in kinds are in `pintle-builtin`. A strategy has no access to a store. A strategy reads other objects
+//! through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -154,7 +154,7 @@ pub struct KindFlags {
     pub caches_decoded: bool,
     /// A DELETE with `orphanDependents=false` has the propagation policy `Foreground` instead of `Background`.
     pub foreground_unless_orphaning: bool,
-    /// How the objects are related to pods.
+    /// The relation of the objects to pods.
     pub pods: PodRelation,
 }
 
@@ -243,7 +243,7 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns `true` if `/status` is served. In this case, writes to the object itself ignore the status.
+    /// Returns `true` if `/status` is served, so writes to the object itself ignore the status.
     pub fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
@@ -292,8 +292,8 @@ impl Kind {
         }
     }
 
-    /// Returns the cost of converting the object, or 0 if it needs no conversion. Costs are measured in the time to
-    /// process one byte of a request body.
+    /// Returns the cost of converting the object, or 0 if it needs no conversion. A cost of 1 corresponds to the time
+    /// to process one byte of a request body.
     pub fn conversion_cost(&self, stored: &Stored) -> usize {
         if self.needs_no_conversion(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }

@@ -153,8 +153,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Returns the supported field labels, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
-    /// kube-apiserver has no table of field labels for the kind. In this case, the error for an unsupported label has a
-    /// different text.
+    /// kube-apiserver has no table of field labels for the kind, which changes the error text for unsupported labels.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
@@ -278,8 +277,8 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the cost of validating an object against the schema, in addition to the cost for its size. Costs are
-    /// measured in the time to process one byte of a request body.
+    /// Returns the cost of validating an object against the schema, in addition to the cost for its size. A cost of 1
+    /// corresponds to the time to process one byte of a request body.
     fn schema_weight(&self) -> usize {
         0
     }

@@ -7,7 +7,7 @@ use pintle_json::Json;
 
 use crate::request_target::RequestTarget;
 
-/// How stored objects are converted to a version of the kind.
+/// The rule for converting stored objects to a version of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Objects are stored in the form of this version and need no conversion.
@@ -27,7 +27,7 @@ pub enum Origin {
     Custom,
 }
 
-/// How kube-apiserver routes the requests of a group. The routing determines the responses for unknown paths and
+/// The routing of a group's requests in kube-apiserver. The routing determines the responses for unknown paths and
 /// methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
@@ -37,7 +37,7 @@ pub enum Routing {
     CatchAll,
 }
 
-/// How the server treats a finalizer that has no domain and is not a standard finalizer.
+/// The treatment of a finalizer that has no domain and is not a standard finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainFinalizers {
     Rejected,
@@ -45,7 +45,7 @@ pub enum PlainFinalizers {
     Accepted,
 }
 
-/// How the objects of a kind are related to pods.
+/// The relation of a kind's objects to pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodRelation {
     #[default]

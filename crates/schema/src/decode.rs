@@ -34,9 +34,9 @@ pub struct Expected<'a> {
 ///
 /// - For a built-in kind, a missing apiVersion or kind is filled in, and unknown fields are dropped. The returned
 ///   object has exactly the fields and number formats that Go's JSON encoder would write.
-/// - For a custom resource, only `metadata` is defaulted, and only its unknown fields are dropped. The kind in the body
-///   may differ from the expected kind. Validation reports this error later. The caller must check the version with
-///   [`check_version`], which also rejects a missing version.
+/// - For a custom resource, defaulting and dropping of unknown fields apply only inside `metadata`. The kind in the
+///   body may differ from the expected kind. Validation reports this error later. The caller must check the version
+///   with [`check_version`], which also rejects a missing version.
 ///
 /// Unknown and duplicate fields are reported in document order, with two exceptions: duplicate YAML keys are first, and
 /// unknown metadata fields of a custom resource are last. Depending on the `fieldValidation` option of the request, the
@@ -222,7 +222,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
     )))
 }
 
-/// The name of kube-apiserver's scheme. This name is a location in the source code.
+/// The name of kube-apiserver's scheme, which refers to a line in the source code of kube-apiserver.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
 /// Returns `true` if kube-apiserver no longer serves the version, but its scheme still contains the expected kind in

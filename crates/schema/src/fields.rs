@@ -14,8 +14,8 @@ pub(super) struct StructFields<'r> {
     path: Option<&'r FieldPath<'r>>,
     /// The fields that have been read, as a bit set.
     seen: u128,
-    /// Whether the same struct occurred earlier in the document. In this case, `out` starts with the members of the
-    /// earlier occurrence.
+    /// Whether the same struct occurred earlier in the document. For a repeated struct, `out` starts with the members
+    /// of the earlier occurrence.
     is_repeated: bool,
     out: Map,
 }

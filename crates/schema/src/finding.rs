@@ -51,7 +51,7 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value, as its last segment and a reference to the parent path. It is converted to text only if a
+/// The path of a value, as its last segment and a reference to the parent path. A path is converted to text only if a
 /// finding is reported.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {

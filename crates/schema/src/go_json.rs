@@ -37,8 +37,8 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
                 continue;
             }
             (Some(_), _) => 6,
-            // Skip both characters of any other escape sequence. Otherwise, the text `\\ud800` would look like an
-            // escaped surrogate.
+            // Skip both characters of any other escape sequence, because the text `\\ud800` would otherwise look like
+            // an escaped surrogate.
             (None, Some('\\')) => rest.chars().take(2).map(char::len_utf8).sum(),
             (None, first) => first.map_or(1, char::len_utf8),
         };

@@ -87,11 +87,11 @@ pub struct MapType {
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// How server-side apply identifies the items.
+    /// The rule by which server-side apply identifies the items.
     pub topology: Topology,
 }
 
-/// How server-side apply identifies the items of a list.
+/// The rule by which server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
     /// The items have no identity. The whole list has a single set of owners.
@@ -189,14 +189,14 @@ pub struct Field {
     pub always: bool,
     /// Whether OpenAPI schemas list the field as required.
     pub required: bool,
-    /// How strategic merge patches merge the field.
+    /// The rules by which strategic merge patches merge the field.
     pub merge: Merge,
     /// The path in protobuf: the field number, preceded by the numbers of embedded messages that contain the field.
     /// Empty if the field does not exist in protobuf.
     pub number: Vec<u32>,
 }
 
-/// How a strategic merge patch merges a field.
+/// The rules by which a strategic merge patch merges a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
     /// The patch merges the list by `key`, or by value if the items are scalars.

@@ -12,16 +12,16 @@ const MAX_STEPS: u32 = 4_000_000;
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The previous types of the parameters changed by the current unification. If the unification fails, these types
-    /// are restored.
+    /// The type parameters that the current unification has changed, with their previous types. If the unification
+    /// fails, the previous types are restored.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
 }
 
 impl Inference {
-    /// Returns `true` if the inference has exceeded its maximum number of steps. In this case, the inferred types are
-    /// meaningless.
+    /// Returns `true` if the inference has exceeded its maximum number of steps. The inferred types are meaningless
+    /// after the maximum is exceeded.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }

@@ -143,8 +143,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the expression with a type that the format clause, such as `%d`, does not accept. This is either `arg`
-    /// or one of its items.
+    /// Returns the expression with a type that the format clause, such as `%d`, does not accept: `arg` or one of its
+    /// items.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {

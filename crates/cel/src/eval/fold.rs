@@ -24,8 +24,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // Save the content and initial value of the slot. A comprehension inside the initial value of another
-        // comprehension may share its slot.
+        // Save the content and initial value of the slot. This comprehension may be inside the initial value of another
+        // comprehension and use the same slot.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));

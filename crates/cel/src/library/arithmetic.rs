@@ -224,8 +224,8 @@ fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Returns whether an item of `list` equals `value`. If no item is equal and a comparison failed, returns the error,
-/// but only for a list with a schema.
+/// Returns whether an item of `list` equals `value`. In a list without a schema, an item that cannot be compared is
+/// treated as different. In a list with a schema, the comparison error is returned if no other item is equal.
 pub(super) fn contains<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>) -> Result<bool, Failure> {
     let strict = list.schema().is_some();
     let mut failure = None;

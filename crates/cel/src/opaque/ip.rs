@@ -28,8 +28,8 @@ pub(super) fn mapped(text: &str) -> Failure {
     Failure::new(format!("IPv4-mapped IPv6 address {} is not allowed", quoted(text)))
 }
 
-/// Parses an IP address. Also returns whether it has a zone, such as `%eth0`. Returns the same error messages as Go's
-/// `netip.ParseAddr`.
+/// Parses an IP address. Also returns whether the address has a zone, such as `%eth0`. Returns the same error messages
+/// as Go's `netip.ParseAddr`.
 pub(super) fn parse_zoned(text: &str) -> Result<(IpAddr, bool), String> {
     let refuse = |(reason, at): (&str, &str)| {
         let at = if at.is_empty() { String::new() } else { format!(" (at {})", quoted(at)) };

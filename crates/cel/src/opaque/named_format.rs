@@ -1,4 +1,4 @@
-//! Named string formats, such as DNS labels. Expressions use them to validate strings.
+//! Named string formats, such as DNS labels, which expressions use to validate strings.
 
 use super::url;
 use crate::time::Timestamp;

@@ -299,7 +299,7 @@ impl Planner<'_> {
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
         // The initial value of the accumulator is computed on first access, while the slots of the loop are in use.
-        // Therefore, it must not share slots with the loop condition, the loop step or the result.
+        // Therefore, the initial value must not share slots with the loop condition, the loop step or the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

@@ -153,7 +153,7 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     {
         return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
     }
-    // Append short lists to the last list. Otherwise, repeated concatenation would build a deep tree.
+    // Append a short list to the last list, because repeated concatenation would otherwise build a deep tree.
     if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
         && matches!(inner.right, Layout::Values(..))
         && inner.right.len() + right.len() <= SHORT

@@ -7,8 +7,8 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 
-/// Creates a certificate authority. Returns its certificate as PEM, and a TLS configuration with a certificate for
-/// `127.0.0.1` and `localhost` that it signed.
+/// Creates a certificate authority, which signs a certificate for `127.0.0.1` and `localhost`. Returns the authority's
+/// certificate as PEM, and a TLS configuration with the signed certificate.
 pub(super) fn issue(name: &str) -> anyhow::Result<(String, Arc<ServerConfig>)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

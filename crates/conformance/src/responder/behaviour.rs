@@ -17,7 +17,7 @@ use super::convert::{Operation, convert};
 use super::template::fill;
 use crate::json::Json;
 
-/// How a webhook responds to a review. All members are optional. Strings in `response`, `patch`, `review` and `body`
+/// The response of a webhook to a review. All members are optional. Strings in `response`, `patch`, `review` and `body`
 /// are [templates](fill).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -11,10 +11,10 @@ use crate::json::Json;
 use crate::ready::{Probe, lease};
 use crate::responder::Responder;
 
-/// How long to wait for a real server to activate an admission object or to remove a CustomResourceDefinition.
+/// The maximum time to wait for a real server to activate an admission object or to remove a CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// If the wait limit of the server is low, the server applies admission changes immediately, and a third of the limit
-/// is enough.
+/// Only a third of the server's wait limit is used, if that is shorter than [`READY_PATIENCE`]. A server with a low
+/// limit applies admission changes immediately.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
@@ -63,12 +63,12 @@ impl Session<'_> {
     }
 
     /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. A server first
-    /// deletes the custom resources. To do this, a real server may have to call the conversion webhook.
+    /// deletes the custom resources, and a real server may have to call the conversion webhook for the deletion.
     pub(super) async fn wait_for_deletions(&self) {
         let deadline = Instant::now() + self.ready_patience();
         for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
             let get = request("GET", path, None);
-            // Stop waiting if a request fails, because this does not affect the verdict.
+            // Stop waiting if a request fails, because the verdict does not depend on these requests.
             while self.send(&get).await.is_ok_and(|answer| answer.status == 200) && Instant::now() < deadline {
                 sleep(Duration::from_millis(50)).await;
             }

@@ -22,7 +22,8 @@ pub enum MapOrNumber<'de, A> {
     Number(Number),
 }
 
-/// The special key. `serde_json` also uses it as a struct name for serializing a number that is stored as text.
+/// The special key. When `serde_json` serializes a number that is stored as text, it also uses this key as a struct
+/// name.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
 /// Whether the feature `arbitrary_precision` of `serde_json` is enabled. If it is enabled, numbers are stored as text,

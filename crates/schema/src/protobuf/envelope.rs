@@ -72,7 +72,7 @@ impl Enveloped {
     }
 }
 
-/// The size of the length field at the start of a frame, in bytes. It contains the length of the message in the frame.
+/// The size in bytes of the field at the start of a frame that contains the length of the message.
 pub const LENGTH: usize = 4;
 
 /// Returns the bytes that precede the object in a body. `message` is the length of the encoded object.

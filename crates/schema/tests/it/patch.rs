@@ -217,7 +217,7 @@ fn order_check_takes_linear_time() {
         cpu_time().saturating_sub(began)
     };
     // With a quadratic algorithm, the larger patch would take 64 times as long as the smaller one. The test compares
-    // the CPU time of this thread. It uses the minimum of several runs, because other threads can slow down memory
+    // the CPU time of this thread. The minimum of several runs is used, because other threads can slow down memory
     // access.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
