@@ -37,8 +37,7 @@ pub(super) fn keys(list: &Structural, item: &Json) -> String {
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns the list items, keyed by their list map keys. If several items have the same keys, returns the first of
-/// them.
+/// Returns the list items, keyed by their list map keys. If several items have the same keys, returns the first item.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

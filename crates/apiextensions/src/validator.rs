@@ -166,7 +166,7 @@ impl Validation {
     }
 
     /// Returns the number of matching branches. Also returns the errors of the branch whose validation visited the most
-    /// values. If several branches visited the same number of values, returns the errors of the first of them. All
+    /// values. If several branches visited this number of values, returns the errors of the first such branch. All
     /// other errors are dropped immediately to save memory.
     fn try_branches(
         &mut self,

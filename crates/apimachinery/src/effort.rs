@@ -24,8 +24,8 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns the output of `work`, and how often another task of the runtime ran before `work`
-/// finished.
+/// Runs `work` on a single-threaded runtime. Returns the output of `work`, and the number of times that another task
+/// ran before `work` finished.
 pub fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

@@ -70,8 +70,8 @@ pub struct ApiServerConfig {
     ///
     /// If the server replaces an earlier server, `first_revision` must be higher than every resource version that the
     /// earlier server returned. The clients of the earlier server then receive an "expired" error and list again. With
-    /// a lower value, a client can start a watch at a version that the new server has not reached yet. Such a watch
-    /// receives no events until the new server passes that version.
+    /// a lower value, a client can start a watch at a version that the new server has not reached yet. The watch then
+    /// receives no events until the new server passes this version.
     pub first_revision: u64,
     /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes
     /// up to a thousand changes that are more than five minutes old, but always keeps the last change of a resource. A
@@ -168,7 +168,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Disables all optional controllers. The server then behaves like a kube-apiserver without a
+    /// Disables all optional controllers, so that the server behaves like a kube-apiserver without a
     /// kube-controller-manager.
     pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false, policies: false };
 }

@@ -51,9 +51,9 @@ pub(crate) struct Live {
     upstream: Upstream,
     /// The requested collections. The cell of a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are fully loaded and watched. While an object is copied from the upstream cluster, the lock
-    /// must be held. Otherwise, watchers could miss an object that is copied just before its collection is completely
-    /// loaded.
+    /// The collections that are fully loaded and watched. The lock must be held while an object is copied from the
+    /// upstream cluster. Without the lock, an object could be copied just before its collection is completely loaded,
+    /// and watchers would miss it.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,

@@ -170,7 +170,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         write_secret(&path, &server.kubeconfig())
             .map_err(|cause| format!("cannot write the kubeconfig {}: {cause}", path.display()))?;
     }
-    // Install the signal handlers before printing the URL. Otherwise, a signal could end the process before the snapshot is written.
+    // Install the signal handlers before printing the URL, because an earlier signal would end the process before the
+    // snapshot is written.
     let stopped = platform::stop_signal()?;
     writeln!(std::io::stdout(), "{}", server.url())?;
     stopped.await;

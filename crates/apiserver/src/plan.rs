@@ -36,10 +36,10 @@ use crate::server::{ApiServer, StartError};
 /// # Reads
 ///
 /// - Until an object is written in the plan or its collection is watched, each GET request reads the object from the cluster again.
-/// - A collection consists of a resource's objects in one namespace or in all namespaces. The first list, watch or
-///   create in a collection makes the plan list and then watch the collection in the cluster. Lists then return the
-///   current objects of the cluster, except for objects that were written in the plan. A create therefore requires
-///   permission to list the collection in the cluster.
+/// - A collection consists of a resource's objects in one namespace or in all namespaces. At the first list, watch or
+///   create in a collection, the plan lists the collection in the cluster, and then watches it. Lists of a watched
+///   collection return the current objects of the cluster, except for objects that were written in the plan. A create
+///   therefore requires permission to list the collection in the cluster.
 /// - Until an object is written in the plan, it keeps its uid and resourceVersion from the cluster. Writes in the plan
 ///   get higher resource versions than all objects of the cluster.
 /// - At startup, the plan loads and watches all custom resource definitions. Discovery

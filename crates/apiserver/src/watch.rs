@@ -39,7 +39,8 @@ use crate::registry::{Registry, SCAN_BATCH, Selection, Served, VERSION_TIMEOUT, 
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Whether a scripted fault cuts the frame. The server then sends half of the frame and closes the connection.
+    /// Whether a scripted fault cuts the frame. If `true`, the server sends half of the frame and closes the
+    /// connection.
     pub(crate) torn: bool,
 }
 

@@ -109,7 +109,8 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
 }
 
 /// Returns kube-apiserver's error for a rejected impersonation. If the caller has any permission to impersonate, the
-/// error names the missing permission. Otherwise, the error names the verb `impersonate-on:…`.
+/// error names the missing permission. If the caller has no such permission, the error names the verb
+/// `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
     user: &User,

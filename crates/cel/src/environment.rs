@@ -27,7 +27,8 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<Arc<str>, Type>,
-    /// The schema of the first variable that was declared with a schema. Its size limits bound the estimated cost.
+    /// The schema of the first variable that was declared with a schema. The size limits in this schema bound the
+    /// estimated cost.
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,

@@ -91,7 +91,7 @@ impl Schema {
         self.declared.as_ref()
     }
 
-    /// Returns how often data with this schema can occur in a request of maximum size.
+    /// Returns the maximum number of values with this schema in a request of maximum size.
     ///
     /// kube-apiserver multiplies the cost of a rule by this number if the rule is inside a list without a maximum
     /// length.

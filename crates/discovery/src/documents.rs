@@ -29,8 +29,8 @@ use crate::legacy::paths;
 pub struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// The permit for creating a discovery document. Discovery documents do not wait for OpenAPI documents, because the
-    /// latter take longer to create.
+    /// The permit for creating a discovery document. Discovery documents do not wait for OpenAPI documents, because
+    /// creating an OpenAPI document takes longer.
     listings: Arc<Semaphore>,
     is_inline: bool,
 }

@@ -30,8 +30,8 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
 ///
 /// If a manager owns the replicas field through an update, the field moves to a separate entry without a time, because
 /// entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if
-/// the number of replicas does not change. If the manager then has two update entries, the next write of the scale
-/// reads only the last entry.
+/// the number of replicas does not change. If the manager has two update entries after the move, the next write of the
+/// scale reads only the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();

@@ -90,10 +90,10 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
 /// The metadata checks that the update validation of a kind repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataChecks {
-    /// Repeats the checks for updates only.
+    /// Repeats only the checks for updates.
     #[default]
     Update,
-    /// Repeats the checks for new objects only.
+    /// Repeats only the checks for new objects.
     Whole,
     /// Repeats the checks for updates, and then the checks for new objects.
     UpdateThenWhole,

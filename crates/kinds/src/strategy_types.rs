@@ -54,7 +54,7 @@ pub enum PodRelation {
     Pod,
     /// The objects are workloads, whose pods are created from the template at this JSON pointer.
     Template(&'static str),
-    /// The objects are namespaces. Their labels select the Pod Security Standards for pods.
+    /// The objects are namespaces, whose labels select the Pod Security Standards for pods.
     Namespace,
 }
 

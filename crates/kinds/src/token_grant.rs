@@ -3,7 +3,7 @@
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token request that has passed all checks. The server must then issue the token.
+/// A token request that has passed all checks, so that the server must issue the token.
 #[derive(Debug)]
 pub struct TokenGrant {
     /// The token's audiences. An empty list means the audience of the server.

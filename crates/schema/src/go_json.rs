@@ -48,7 +48,8 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
-/// Returns the literal, such as `null`, whose first characters end at `at`, and the character that must follow them.
+/// If the text before `at` ends with the beginning of a literal, such as `nul` for `null`, returns the literal and its
+/// next expected character.
 fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
     let before = text.get(..at)?;
     let start = before.len() - before.chars().rev().take_while(char::is_ascii_lowercase).count();

@@ -202,7 +202,7 @@ impl Run {
     }
 
     /// Subtracts a failed evaluation's cost from the remaining budget. Returns a message if the evaluation exceeded a
-    /// limit. In this case, the remaining rules are not evaluated.
+    /// limit, which prevents the evaluation of the remaining rules.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());

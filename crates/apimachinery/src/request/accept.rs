@@ -77,8 +77,8 @@ impl Clause {
     }
 }
 
-/// Returns the clauses of an `Accept` header, best first. Clauses are sorted by quality, then exact
-/// types before wildcards, and then in header order. A missing or empty header accepts every media type.
+/// Returns the clauses of an `Accept` header, best first. Clauses are sorted by quality, then by type (exact types
+/// before wildcards), and then by position in the header. A missing or empty header accepts every media type.
 pub fn clauses(header: &str) -> Vec<Clause> {
     if header.trim().is_empty() {
         return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];

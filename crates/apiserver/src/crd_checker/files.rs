@@ -46,7 +46,7 @@ impl fmt::Display for CheckedManifest {
 /// Checks the definitions and objects in manifest files, without a server.
 /// Folders are searched recursively for `.yaml`, `.yml` and `.json` files.
 ///
-/// The function first checks the definitions in all files. It then checks all other objects against these definitions.
+/// The function first checks the definitions in all files, and then checks all other objects against these definitions.
 /// Objects of built-in kinds are also checked, but must not depend on other objects.
 ///
 /// # Errors

@@ -64,8 +64,9 @@ impl Registry {
         }
     }
 
-    /// Tries once to create an object, for an update or a server-side apply of an object that does not exist. Returns [`Refused`] if
-    /// another request has created the object in the meantime. As in kube-apiserver, the caller then updates the object.
+    /// Tries once to create an object, for an update or a server-side apply of an object that does not exist. Returns
+    /// [`Refused`] if another request has created the object in the meantime. If the object exists, the caller updates
+    /// it, as in kube-apiserver.
     pub(super) fn create_absent(
         &self,
         how: How,

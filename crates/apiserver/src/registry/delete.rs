@@ -176,7 +176,7 @@ impl Registry {
 }
 
 /// Returns `true` if the grace period of the object has not ended, and `options` do not shorten it. As in
-/// kube-apiserver, the request then skips admission and leaves the object unchanged, including its finalizers.
+/// kube-apiserver, such a request skips admission and leaves the object unchanged, including its finalizers.
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
     let left = metadata::grace_seconds(object).map_or(0, seconds);

@@ -234,8 +234,8 @@ fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())
 }
 
-/// Restores the fields that a write must not change, because a conversion to another version and back may have changed
-/// them.
+/// Restores the fields that a write must not change, because converting an object to another version and back can
+/// change these fields.
 fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
     let kept = if subresource == Subresource::Status { "spec" } else { "status" };
     restore_member(new, old, kept);

@@ -24,8 +24,8 @@ use pintle_apimachinery::request::webhook_calls::{
 /// The maximum number of attempts to process a request. Each attempt may need the response of one more webhook.
 const MAX_ROUNDS: usize = 256;
 
-/// The total size of the objects in a conversion review, in bytes, at which the review is sent. A review exceeds this
-/// size by at most one object.
+/// A conversion review is sent when its objects reach this total size, in bytes. A review exceeds this size by at most
+/// one object.
 const LARGEST_BATCH: usize = 1 << 20;
 
 impl Registry {

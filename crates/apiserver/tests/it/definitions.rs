@@ -52,8 +52,8 @@ async fn definitions_do_not_affect_built_in_kinds() {
     let path = format!("{POLICIES}?watch=1&resourceVersion={}", version(&built_in.body));
     let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
 
-    // The first definition has the name of a built-in kind. Its versions are the built-in version and another version.
-    // The second definition adds another kind to the built-in version.
+    // The first definition has the name of a built-in kind. The versions of the first definition are the built-in
+    // version and another version. The second definition adds another kind to the built-in version.
     for (plural, kind, versions) in
         [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
     {

@@ -1,5 +1,5 @@
 //! Tests of a `Plan`, the dry run of a controller against a live cluster. A second embedded server acts as the cluster.
-//! Its audit proves that it receives no writes.
+//! The audit of the second server proves that the server receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};

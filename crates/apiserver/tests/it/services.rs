@@ -44,8 +44,8 @@ async fn node_ports_follow_the_port_name_on_update() {
     let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
     let mut service = create(&server, "a", json!({"type": "NodePort", "ports": ports})).await;
     let before = node_ports(&service);
-    // The first update changes the order and numbers of the ports, but keeps their names. The second update assigns the
-    // former node port of one port to another port.
+    // The first update changes the order and numbers of the ports, but keeps their names. The second update gives a
+    // port the node port that another port used before.
     service["spec"]["ports"] = json!([{"name": "b", "port": 91}, {"name": "a", "port": 90}]);
     let after = put(&server, &service).await.body;
     assert_eq!(node_ports(&after), [before[1].clone(), before[0].clone()]);

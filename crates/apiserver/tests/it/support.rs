@@ -1,5 +1,5 @@
-//! A small HTTP client for tests. Unlike a client library, it has no state that could affect tests. It opens a new
-//! connection for each request.
+//! A small HTTP client for tests. Unlike a client library, it has no state that could affect tests. The client opens a
+//! new connection for each request.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -140,8 +140,8 @@ async fn long_json_patches_take_linear_work() {
 #[tokio::test]
 async fn warnings_for_unknown_fields_are_truncated() {
     let server = server().await;
-    // If all warnings together exceed 4096 characters, each warning is truncated to 256 characters. The response then
-    // contains as many of the truncated warnings as possible.
+    // If all warnings together exceed 4096 characters, each warning is truncated to 256 characters. The response
+    // contains as many truncated warnings as fit into 4096 characters.
     let mut object: pintle_json::Map = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
     object.insert("metadata", json!({"name": "d"}));
     let made = post(&server, CONFIG_MAPS, &object.into()).await;

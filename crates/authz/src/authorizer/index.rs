@@ -42,8 +42,8 @@ pub(crate) struct Grant {
 /// All roles that are granted to a user in one namespace, or in the cluster scope.
 #[derive(Debug, Default)]
 pub struct Granted {
-    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. Both are sorted
-    /// by binding name.
+    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. Both groups of
+    /// grants are sorted by binding name.
     pub(crate) grants: Vec<Grant>,
     /// The last role in evaluation order that is missing, if any. A role is missing if a binding of the user refers to
     /// it but it does not exist.
