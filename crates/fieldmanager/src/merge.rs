@@ -59,7 +59,7 @@ fn items(list: Option<&Json>) -> &[Json] {
 /// - If the live item occurs later in the applied list, the live item is skipped until the comparison reaches the later
 ///   position.
 /// - If the live item does not occur in the applied list, it is copied.
-/// - Otherwise, the applied item is added. If the live list contains the same item, the two items are merged.
+/// - In all other cases, the applied item is added. If the live list contains the same item, the two items are merged.
 fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();

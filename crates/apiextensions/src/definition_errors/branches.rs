@@ -12,8 +12,8 @@ pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     below(schema, path, true, errors);
 }
 
-/// Reports errors in all branches. A branch may contain types only if the schema is an int-or-string, and only in the
-/// schema's own `anyOf` or in the `anyOf` of its first `allOf` item.
+/// Reports errors in all branches. If the schema is an int-or-string, its own `anyOf` and the `anyOf` of its first
+/// `allOf` item may contain types. All other branches must not contain types.
 fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
     let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {

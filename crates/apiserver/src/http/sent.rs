@@ -22,7 +22,7 @@ pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &K
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
         // If a body has no kind, kube-apiserver responds only if `fieldValidation` is `Ignore`. For all other values,
-        // kube-apiserver fails without a response. This server responds with status 415.
+        // kube-apiserver fails without a response, and this server responds with status 415.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",

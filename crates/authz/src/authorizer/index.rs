@@ -45,8 +45,8 @@ pub struct Granted {
     /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. Both groups of
     /// grants are sorted by binding name.
     pub(crate) grants: Vec<Grant>,
-    /// The last role in evaluation order that is missing, if any. A role is missing if a binding of the user refers to
-    /// it but it does not exist.
+    /// The last role in evaluation order that is missing, if any. A role is missing if it does not exist although a
+    /// binding of the user refers to it.
     pub(crate) missing: Option<MissingRole>,
 }
 
