@@ -1,5 +1,5 @@
-//! Controllers. Sources, handlers and predicates feed a queue, workers call the reconciler, and a manager starts and
-//! stops all components.
+//! Controllers: sources, handlers and predicates feed a queue, workers call the reconciler, and a manager starts and stops
+//! all components.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,5 +1,4 @@
-//! The storage engine of an API server. The engine stores Kubernetes objects as bytes, with a single sequence of
-//! revisions.
+//! The storage engine of an API server, which stores Kubernetes objects as bytes with a single sequence of revisions.
 //!
 //! - A [`VersionedStore`] contains all objects, a log of changes and the current revision. As in etcd, all resources
 //!   share a single sequence of revisions. Each resource has its own log, so a watch of a resource does not have to

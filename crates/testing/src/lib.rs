@@ -1,4 +1,4 @@
-//! Tests controllers without a network. Provides in-memory resources, fault injection and a manually stepped clock.
+//! In-memory resources, fault injection and a manually stepped clock for tests of controllers without a network.
 //!
 //! ```
 //! use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, WatchEvent, WatchOptions};

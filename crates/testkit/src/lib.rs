@@ -1,5 +1,5 @@
-//! Tests operators with injected faults, crashes, stale reads, seeded chaos and generated resources. Also finds the
-//! minimal RBAC role of an operator.
+//! Tests operators with injected faults, crashes, stale reads, seeded chaos and generated resources, and finds their
+//! minimal RBAC role.
 //!
 //! ```rust
 //! use pintle_testkit::{Kit, Violation};

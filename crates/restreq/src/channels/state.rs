@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn driver_without_a_message_keeps_the_waker_of_a_flush() {
+    fn driver_without_a_message_keeps_the_waker() {
         let wakes = Arc::new(Wakes::default());
         let (shared, waker) = (Shared::new(&LAYOUT), Waker::from(wakes.clone()));
         let cx = Context::from_waker(&waker);
