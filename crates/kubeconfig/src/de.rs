@@ -107,7 +107,7 @@ named_list!(contexts, "context", crate::types::Context);
 named_list!(users, "user", crate::types::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string. Error messages never contain the string. Dropping a `HiddenText` erases it from memory.
+/// A secret string, which error messages never contain. Dropping a `HiddenText` erases the string from memory.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {

@@ -35,7 +35,7 @@ impl Kubeconfig {
     }
 
     /// Returns a copy in which the contents of certificate and key files replace their paths, so that the copy works on
-    /// another machine. Token files stay paths, because their contents change over time.
+    /// another machine. The paths of token files are kept, because a token file changes over time.
     ///
     /// # Errors
     ///

@@ -22,13 +22,13 @@ pub struct Environment {
     pub kubeconfig: Option<OsString>,
     /// The home directory, which contains `.kube/config`.
     pub home: Option<PathBuf>,
-    /// `KUBERNETES_SERVICE_HOST`. Kubernetes sets this variable in every container.
+    /// `KUBERNETES_SERVICE_HOST`, which Kubernetes sets in every container.
     pub service_host: Option<String>,
-    /// `KUBERNETES_SERVICE_PORT`. Kubernetes sets this variable in every container.
+    /// `KUBERNETES_SERVICE_PORT`, which Kubernetes sets in every container.
     pub service_port: Option<String>,
-    /// `POD_NAMESPACE`: the namespace of the pod. The variable is only set if the manifest of the pod defines it.
+    /// `POD_NAMESPACE`: the namespace of the pod. `POD_NAMESPACE` is only set if the pod's manifest defines it.
     pub pod_namespace: Option<String>,
-    /// The root directory for the files of a pod's service account, which have fixed paths below it.
+    /// The root directory, below which the files of a pod's service account have fixed paths.
     pub root: PathBuf,
 }
 

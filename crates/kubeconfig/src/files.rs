@@ -129,7 +129,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the directory of `file`. Relative paths in a kubeconfig are resolved against this directory.
+/// Returns the directory of `file`, against which relative paths in the kubeconfig are resolved.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
     // An absolute path remains valid if the working directory changes.

@@ -155,8 +155,8 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. Only `oidc` is supported. The settings of other methods are preserved when a file is
-    /// written, but clients cannot use them. Use [`exec`](Self::exec) instead.
+    /// A built-in login method. Clients support only `oidc`. The settings of all other login methods are preserved when
+    /// a file is written. For a login method other than `oidc`, use [`exec`](Self::exec) instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
@@ -180,7 +180,7 @@ pub struct Context {
     /// The cluster's name.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The user's name. If this is empty, the client sends no credentials.
+    /// The user's name. If the name is empty, the client sends no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
     /// The default namespace. An empty string means `default`.

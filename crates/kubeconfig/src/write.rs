@@ -16,15 +16,15 @@ impl Files {
     /// Reads and merges the files, calls `change`, and writes each changed entry to the file that contains it.
     ///
     /// - New entries, the current context, and changes to extensions and unknown fields are written to the first file
-    ///   that exists. If none of the files exists, they are written to the first file in the list.
+    ///   that exists, or to the first file in the list if none of the files exists.
     /// - Unchanged entries are kept. When a file is written, its comments, anchors and repeated keys are lost. The
     ///   written file is UTF-8.
     /// - Like kubectl, this method writes each file in place, so the file keeps its owner, mode, inode and links. A new
     ///   file has mode 0600. Missing directories are created.
-    /// - The new content is written in a single write, without truncating the file first. After a crash, the file
-    ///   contains either the old or the new content, unless the crash happened during this single write. During the
-    ///   write, a process that reads the file without locking it can see a mixture of the old and the new content. In
-    ///   contrast, kubectl truncates the file first, so a crash of kubectl can leave an empty or incomplete file.
+    /// - The new content is written in a single write, without truncating the file first. A crash can damage the file
+    ///   only during this write. Meanwhile, a process that reads the file without locking it can see a mixture of the
+    ///   old and the new content. In contrast, kubectl truncates the file first, so a crash of kubectl can leave an
+    ///   empty or incomplete file.
     /// - If the list contains the same file under several names, for example as a link or a relative path, the file is
     ///   written once, under its first name.
     /// - Each file is locked by a lock file `FILE.lock` in the same directory. kubectl uses the same lock files. If
@@ -68,7 +68,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Do not create empty files. An existing file may become empty, however.
+            // Do not create an empty file. A change may still make an existing file empty.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -182,7 +182,7 @@ fn changes<V: Clone + PartialEq>(
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);
-        // An entry that is replaced stays in its original file, even if the new entry has another `origin`.
+        // A new entry replaces the old entry in the old entry's file, even if the new entry has another `origin`.
         if old != Some(value) && of_file(old.unwrap_or(value)) {
             let mut value = value.clone();
             prepare(&mut value);
@@ -205,9 +205,8 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// 2. Overwrite the file in a single write with the new content, followed by line breaks.
 /// 3. Remove the trailing line breaks.
 ///
-/// Before and after the single write, the file contains either the complete old or the complete new configuration. The
-/// file can only be damaged by a crash during the single write. If the disk is full, the first step fails, and the
-/// function removes the appended line breaks.
+/// A crash can damage the file only during the single write of the second step. If the disk is full, the first step
+/// fails, and the function removes the appended line breaks.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));

@@ -24,8 +24,8 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // The content of a list entry is in a field whose name is the singular of the list's name, for
-                    // example `cluster` in `clusters`.
+                    // Each entry of a list has a field with the singular of the list's name. For example, each entry of
+                    // `clusters` has a field `cluster`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));
                     rest = members;

@@ -11,12 +11,12 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size of the text, and of all values after aliases are expanded, in bytes.
+/// The maximum size of the text in bytes, and the maximum total size of all values after aliases are expanded.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
 /// The assumed size of a value in bytes, not including its text.
 const NODE: usize = 64;
 const MAX_NESTING: usize = 128;
-/// The maximum number of directives. The number is limited, because the parser compares each `%TAG` directive with all
+/// The maximum number of directives. Directives are limited, because the parser compares each `%TAG` directive with all
 /// earlier directives.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
@@ -76,7 +76,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // With these options, the parser behaves like libyaml, which kubectl uses and which deviates from the YAML
+    // With these options, the parser behaves like libyaml, the parser of kubectl. libyaml deviates from the YAML
     // specification.
     granit_parser::options! {
         strict_indentation: false,

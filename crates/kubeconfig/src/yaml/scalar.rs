@@ -3,7 +3,7 @@
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. For a string, the variant is `Text`, and the value is the text of the scalar.
+/// The value of a scalar. `Text` has no field, because the value of a string is the text of the scalar.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,

@@ -127,7 +127,7 @@ fn full() -> Value {
     })
 }
 
-/// Returns copies of the kubeconfig, in each of which one field is invalid.
+/// Returns copies of the kubeconfig with one invalid field each.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
