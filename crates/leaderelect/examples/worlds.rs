@@ -73,7 +73,7 @@ fn main() -> Result<(), String> {
     // Each world runs for two minutes with faults, including partitions and suspends, and then for one minute without
     // faults.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // Overlapping leaders are only counted. The program panics if any other rule is violated.
+    // Count overlapping leaders, and panic if any other rule of the simulation is violated.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {

@@ -85,7 +85,7 @@ impl Deadline {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Returns a deadline with the earlier of the two times on each clock.
+    /// Returns the earlier of both deadlines, separately for each clock.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -95,12 +95,12 @@ impl Deadline {
     }
 }
 
-/// The maximum sleep before the clocks are read again, because a suspend or a change of the time of day can make a
-/// deadline pass before the timer fires.
+/// The maximum time between two readings of the clocks. After a suspend or a change of the time of day, a deadline can
+/// pass before the timer fires.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The maximum sleep before the clocks are read again if the deadline is on the monotonic clock only. Timers follow the
-/// monotonic clock.
+/// The maximum time between two readings of the clocks for a deadline that is on the monotonic clock only. Timers
+/// follow the monotonic clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks of an elector.
@@ -188,10 +188,10 @@ mod tests {
             (at(501, 101, 1_001), 9),
             (at(509, 109, 1_009), 1),
             (at(501, 110, 1_001), 0),
-            // After a suspend of eight seconds in which the time of day was set back.
+            // The machine was suspended for eight seconds, and meanwhile the time of day was set back.
             (at(509, 101, 5), 1),
             (at(510, 101, 5), 0),
-            // After a virtual machine was paused.
+            // The virtual machine was paused.
             (at(501, 101, 1_008), 2),
             (at(501, 101, 1_010), 0),
             (at(509, 109, 5), 1),

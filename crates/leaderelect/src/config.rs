@@ -58,10 +58,10 @@ pub struct LeaderElectionConfig {
     /// immediately after a restart, without waiting for its old record to expire. The new elector also does not wait
     /// for permits of other electors in the same process.
     pub reuse_identity: bool,
-    /// Whether a candidate waits for a lease duration after a lock that it has observed was deleted or replaced. The
+    /// Whether a candidate waits for a lease duration after it has noticed that the lock was deleted or replaced. The
     /// default is `true`. The wait is necessary, because the holder may not have noticed the deletion, and can stay
     /// active for up to `renew_deadline` after its last renewal. A candidate that has never observed the lock does not
-    /// wait. A former leader that held the lock until its term ended also does not wait.
+    /// wait. A former leader does not wait if it held the lock until the end of its term.
     pub wait_after_deletion: bool,
     /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. The default is `false`.
     /// The [`Candidate`](crate::Candidate) must have the same `identity` as this elector.
@@ -102,7 +102,8 @@ pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
 /// The metrics provider and the event hook of a lock, like the event recorder of client-go's locks.
 ///
-/// An elector uses its [`Lock`](crate::Lock)'s observers for each field of [`LeaderElectionConfig`] that is `None`.
+/// If the metrics provider or the event hook in [`LeaderElectionConfig`] is `None`, an elector uses the observer of its
+/// [`Lock`](crate::Lock) instead.
 #[derive(Clone, Default)]
 pub struct Observers {
     /// The metrics provider: see [`LeaderElectionConfig::metrics`].
@@ -395,7 +396,7 @@ mod tests {
         let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
         let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
         assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
-        // The next effective renewal may arrive exactly at the deadline.
+        // The next renewal that extends the term may be sent exactly at the deadline.
         let renew_deadline = Duration::from_millis(1_500);
         let brief = LeaderElectionConfig { renew_deadline, ..brief };
         assert!(brief.warnings()[1].starts_with("renew deadline 1.5s"), "{:?}", brief.warnings());

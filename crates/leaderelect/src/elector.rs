@@ -57,7 +57,8 @@ pub struct LeaderElector<L: Lock> {
     /// The [`Shell`] that drives the election, if this elector shares it with other electors. `None` starts a new
     /// `Shell` for each run.
     shell: Option<Arc<Shell<L>>>,
-    /// Receives the preferred holder each time it changes. `None` if nothing else chooses a preferred holder.
+    /// Receives the preferred holder each time it changes. `None` unless the caller of [`prefer`](Self::prefer) chooses
+    /// the preferred holder.
     preference: Option<watch::Receiver<Preference>>,
     /// The last term, if `run` was dropped or panicked before the leader's work and permits ended.
     unfinished: Option<TermHandle>,

@@ -183,7 +183,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // This event must not end a term, because the lease may still exist without the selected labels.
+            // A deletion event must not end a term, because the lease may have lost only its labels.
             WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };

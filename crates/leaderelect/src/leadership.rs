@@ -23,8 +23,8 @@ use crate::token::Token;
 /// lock until every permit has been dropped or has expired.
 ///
 /// A process can freeze after it has checked its leadership, and then send a request after its term has ended. A
-/// request also cannot be revoked once it has been sent. Such requests can only be rejected by a resource that compares
-/// [fencing tokens](Leadership::token).
+/// request also cannot be revoked once it has been sent. Only a resource that compares
+/// [fencing tokens](Leadership::token) can reject the requests of former leaders.
 ///
 /// # Examples
 ///
@@ -319,7 +319,8 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Extends the deadline. Does nothing if a concurrent check may already have found the term expired.
+    /// Extends the deadline, unless the term has expired or ended. A concurrent check may already have reported the
+    /// expiry.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {

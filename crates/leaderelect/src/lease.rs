@@ -61,8 +61,8 @@ pub struct LeaseSpec {
     /// Undeclared fields of `spec`. Writes keep these fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The text of invalid times. Writes omit this field. Electors compare this text to detect the renewals of a holder
-    /// that writes invalid times.
+    /// The text of invalid times. Writes omit this field. If a holder writes invalid times, electors detect its
+    /// renewals by comparing this text.
     #[serde(skip)]
     pub unreadable_times: String,
 }

@@ -285,8 +285,8 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Returns an error if the server's response lacks a uid or a resourceVersion. Both fields are required in an object
-/// that the next write replaces.
+/// Returns an error if the server's response lacks a uid or a resourceVersion. The next write needs both fields to
+/// detect conflicts.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());

@@ -47,11 +47,11 @@ pub struct Machine {
     phase: Phase,
     stopping: bool,
     watch_is_up: bool,
-    /// `true` while the watch is open and has reported every change that a read has returned.
+    /// `true` while the watch is open, unless a read has returned a change that the watch did not report.
     watching: bool,
     /// The latest state reported by the watch while this elector held the lock.
     last_hint: Option<LockState>,
-    /// The free lock reported by the watch, which the next write, at `next_try`, replaces.
+    /// The free lock that the watch has reported. The next write, at the time `next_try`, replaces this lock.
     vacancy: Option<LockState>,
     sent: Option<Sent>,
     /// The time of the next tick, unless a signal arrives first.
@@ -67,7 +67,7 @@ pub struct Machine {
     /// server may store the first attempt and reject the second one as a conflict. The server has stored at most one of
     /// these writes, because each version can be replaced only once. Cleared when a term begins or ends.
     in_doubt: Vec<Doubt>,
-    /// After a term is over, the uid and the record of the lock in this term. No contender leads while the lock still
+    /// The uid and the record of the lock in the last term that has ended. No contender leads while the lock still
     /// contains this record.
     last_term: Option<(String, LeaderElectionRecord)>,
     /// The time in the last record that was sent.
@@ -98,8 +98,8 @@ struct Leading {
     conflicts: u32,
     /// `true` if the `Machine` must read the lock before its next write.
     read_back: bool,
-    /// `true` if the control plane prefers another holder. The term is then no longer renewed, and ends at its deadline
-    /// or when the leader's work has ended.
+    /// `true` if the control plane prefers another holder. If so, the elector does not renew the term, which ends at
+    /// its deadline or when the leader's work has ended.
     yielding: bool,
     /// `true` if the lock must be released after the leader's work, even if `release_on_cancel` is `false`.
     gives_up: bool,
@@ -144,8 +144,8 @@ struct Doubt {
 }
 
 /// The maximum number of writes with an unknown result that the `Machine` remembers. When this limit is reached, the
-/// oldest write is forgotten. If the server did store a forgotten write, its record is treated as another contender's
-/// record. Forgetting a write can delay the next term, but cannot cause two leaders.
+/// oldest write is forgotten. If the server has stored a forgotten write, the `Machine` treats its record as another
+/// contender's record. Forgetting a write can delay the next term, but cannot cause two leaders.
 const MAX_DOUBTS: usize = 8;
 
 /// The maximum random delay before a candidate acquires an expired lock. The delay lets most of a hundred candidates
@@ -335,7 +335,7 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The term in which the request was sent is over, so the result has only updated the observed state.
+            // The request was sent in a term that has ended, so its result only updates the observed state.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
@@ -369,7 +369,7 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // A signal that arrived during the request may have set an earlier time, which must be kept.
+            // A signal that arrives during the request may set an earlier time for the next request.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
@@ -456,8 +456,8 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // The term ended before its deadline. No other contender has led since the last renewal, so there is no need to
-        // wait any longer for an earlier lock that was deleted.
+        // If the term ended before its deadline, no other contender has led since the last renewal. Therefore, do not
+        // wait for the holder of a lock that was deleted before this term.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
@@ -495,8 +495,8 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait after a lock that it has observed was deleted. The holder may have acquired or renewed
-    /// the lock right before the deletion, and may stay active for almost a lease duration.
+    /// Makes this contender wait after it has noticed that the lock was deleted. The holder may have acquired or
+    /// renewed the lock right before the deletion, and may stay active for almost a lease duration.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {
@@ -532,8 +532,8 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// Returns the time at which the write that is stored in `found` was sent. Returns `None` if the record does not
-    /// belong to a write with an unknown result.
+    /// Finds the write that produced the record `found` among the writes with an unknown result. Returns the time at
+    /// which this write was sent, or `None` if there is no such write.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }

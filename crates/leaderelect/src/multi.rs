@@ -36,7 +36,7 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 ///   migration to the Lease.
 ///
 /// If the object of the primary lock is missing, the whole `MultiLock` is treated as missing, even if the Lease exists.
-/// The two locks have different holders after the object of the primary lock has been created.
+/// After a contender has created the object again, the two locks have different holders, and all contenders wait.
 ///
 /// # Examples
 ///
@@ -178,8 +178,8 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns the stored data of both locks as text. The text also changes if only one lock is renewed, unlike the merged
-/// record.
+/// Returns the stored data of both locks as text. If only one of the locks is renewed, this text changes, but the
+/// merged record may stay the same.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()

@@ -64,8 +64,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns `true` if `other` is a version of the same object. If `self` is the version of a
-    /// [`MultiLock`](crate::MultiLock), the secondary lock may have been missing at that time.
+    /// Returns `true` if `other` is a version of the same object. For a [`MultiLock`](crate::MultiLock), `self` may be
+    /// a version from before the secondary lock was created.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
@@ -105,8 +105,8 @@ impl LockState {
         same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
     }
 
-    /// Adopts the version of `later` unless that version is older. Both states must contain the same election record:
-    /// see [`repeats`](Self::repeats).
+    /// Replaces the version of this state by the version of `later`, unless the version of `later` is known to be
+    /// older. Both states must contain the same election record: see [`repeats`](Self::repeats).
     #[doc(hidden)]
     pub fn repeated_as(&mut self, later: &Self) {
         if later.version.is_before(&self.version) != Some(true) {

@@ -77,9 +77,9 @@ pub(crate) struct Place<'a, L: Lock> {
 
 impl<L: Lock> Shell<L> {
     /// Prepares the task for `Contest`s that share `clocks`. The first call of [`start`](Self::start) or
-    /// [`join`](Self::join) spawns the task on the caller's runtime. At most `in_flight` requests, or half the number
-    /// of `Contest`s if this is more, may be in flight. `in_flight` is `None` for a single `Contest`. `watch` sends the
-    /// watch events of the locks to the task.
+    /// [`join`](Self::join) spawns the task on the caller's runtime. The maximum number of requests in flight is
+    /// `in_flight` or half the number of `Contest`s, whichever is larger. `in_flight` is `None` for a single `Contest`.
+    /// `watch` sends the watch events of the locks to the task.
     pub(crate) fn new<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
@@ -176,8 +176,8 @@ struct Running<L: Lock> {
     sent: usize,
     /// The highest number of `Contest`s since the queue was last empty.
     peak: usize,
-    /// The current timer. A timer that would fire too early is not replaced, so it may fire before the first entry of
-    /// `timers`.
+    /// The current timer. This timer may fire before the first entry of `timers` is due, because a timer that would
+    /// fire too early is not replaced.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -228,8 +228,8 @@ impl<L: Lock> Running<L> {
                     if let Err(panic) = ended {
                         tracing::error!("the watch of an election panicked; the elector polls from now on");
                         self.handle_watch(WatchMessage::Down);
-                        // If there is only one `Contest`, resume the panic in its `run`. A watch that several electors
-                        // share does not belong to any single call of `run`.
+                        // If there is only one `Contest`, its `run` resumes the panic. If several electors share the
+                        // watch, no call of `run` resumes the panic.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
                             self.fall_over(id, panic);
                         }
@@ -243,8 +243,8 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sets the timer for the earliest due `Contest`. The current timer is kept if it fires no later on any of the
-    /// clocks.
+    /// Sets the timer for the `Contest` that is due first. If the current timer fires early enough on all clocks, it is
+    /// kept.
     fn arm(&mut self) {
         let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
         let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
@@ -407,8 +407,8 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Returns `true` if another request may be sent immediately. No term is lost in the queue if half of the
-    /// `Contest`s may have a request in flight, because a term survives two consecutive request timeouts.
+    /// Returns `true` if another request may be sent immediately. The limit is at least half of the `Contest`s, so a
+    /// queued request waits for at most one request timeout. A term survives two consecutive request timeouts.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }

@@ -64,7 +64,7 @@ pub enum EndReason {
         /// The preferred holder.
         other: String,
     },
-    /// The lock contains a record from outside this term.
+    /// The lock contains a record that was not written in this term.
     TakenBy {
         /// The new holder, or an empty string if another program released the lock.
         by: String,

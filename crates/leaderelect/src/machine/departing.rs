@@ -50,8 +50,8 @@ impl Machine {
 
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Create the renewal again. A watch event that arrived in the meantime may require a read before the
-            // renewal.
+            // Create the renewal again. A watch event that arrived while the renewal was queued may require a read
+            // before the renewal.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);

@@ -209,9 +209,9 @@ impl Machine {
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Forgets each write whose result is unknown and that the server can no longer store, because the version that it
-    /// replaces is no longer current. If a forgotten write nevertheless creates the lock after a deletion, the new lock
-    /// is treated as another contender's lock.
+    /// Forgets the writes with an unknown result that the server can no longer store. The server stores a write only
+    /// while the version that the write replaces is current. If a forgotten write nevertheless creates the lock after a
+    /// deletion, the new lock is treated as another contender's lock.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
@@ -223,9 +223,9 @@ impl Machine {
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
         if self.config.coordinated {
-            // The control plane may be about to assign the expired lock to another contender. However, the control
-            // plane writes nothing if it selects the same contender again. Therefore, no other contender will get the
-            // lock if another lease duration passes without a write.
+            // The control plane may be about to assign the expired lock to another contender. If it selects the same
+            // contender again, it writes nothing. Therefore, if another lease duration passes without a write, no other
+            // contender will get the lock.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);

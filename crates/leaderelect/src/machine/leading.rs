@@ -41,7 +41,7 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // If an event has requested a read during the request, keep the time of this read. The event may
+                // If a watch event has requested a read during the write, do not postpone the read. The event may
                 // describe a change that happened after the write.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
@@ -143,8 +143,8 @@ impl Machine {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
-        // client-go's candidates compare times in whole seconds, so they do not detect two renewals within the same
-        // second as two changes. Therefore, the second of these renewals must not extend the term.
+        // client-go's candidates compare times in whole seconds, so they do not notice a second renewal within the same
+        // second. Therefore, a second renewal must not extend the term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);

@@ -36,11 +36,12 @@ impl Observation {
 }
 
 impl Machine {
-    /// Returns how long a candidate must be without observations before it may have missed a renewal that repeats an
-    /// earlier record.
+    /// Returns the maximum age of the last observation for which [`is_repeated`](Observation::is_repeated) does not
+    /// treat every write as a renewal.
     ///
     /// A candidate that can reach the server observes the lock more frequently, and at the latest when the record
-    /// expires. With a shorter limit, other programs that regularly write the object could delay a takeover forever.
+    /// expires. If the maximum age were shorter, another program that regularly writes the object could delay a
+    /// takeover forever.
     pub(super) fn blind_after(&self, record: &LeaderElectionRecord) -> Duration {
         let own = self.config.lease_duration;
         let expiry = record.lease_duration(own).max(own).saturating_add(self.preference.defer);

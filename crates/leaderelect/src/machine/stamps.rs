@@ -25,7 +25,8 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Returns `true` if the time of day has been set back by at least `limit` since this stamp was made. A leader
-    /// makes a new stamp at least once per `limit`, so a time of day that does not advance is not treated as set back.
+    /// makes a new stamp at least once per `limit`. Therefore, a time of day that only stopped never counts as set
+    /// back.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
@@ -34,8 +35,8 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the current time, or the time in the previous record plus one unit of the lock's precision if this is
-    /// later.
+    /// Returns a time for a new record: the current time, but at least one unit of the lock's precision after the time
+    /// in the previous record.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
         let mut moment = now.wall;
@@ -56,9 +57,9 @@ impl Machine {
         moment
     }
 
-    /// Returns the time to write in a renewal. If `second_passed`, the returned time is at least in the second after
-    /// `last`, so that the renewal extends the term. The returned time is later even if the time of day does not
-    /// advance or was set back slightly.
+    /// Returns the time to write in a renewal. If `second_passed` is `true`, the result is in a later second than the
+    /// time in `last`, so that the renewal extends the term. The result is later than `last` even if the time of day
+    /// does not advance or was set back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);

@@ -189,8 +189,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Records that a queued request is being sent. Returns `false` if it is too late for the request. If the method
-    /// returns `false`, the caller must call [`step`](Contest::step).
+    /// Records that a queued request is being sent. Returns `false` if it is too late to send the request. If the
+    /// method returns `false`, the caller must call [`step`](Contest::step).
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -266,7 +266,8 @@ impl<L: Lock> Contest<L> {
             }
             Answer::BaseUnknown => {
                 tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
-                // Report a conflict. The `Machine` reacts by reading the lock, and the response contains the object.
+                // Report a conflict, so that the `Machine` reads the lock. The response contains the object for the
+                // next write.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -274,8 +275,8 @@ impl<L: Lock> Contest<L> {
         if self.reads { Signal::Read(Err(failure)) } else { Signal::Written(Err(failure)) }
     }
 
-    /// Stores the object of a watch event unless the stored object is newer. The newer object may be the one that the
-    /// `Machine` is about to replace.
+    /// Stores the object of a watch event, unless the stored object is newer. The `Machine` may be about to replace the
+    /// stored object.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
