@@ -14,8 +14,9 @@ use crate::finding::{AuditedEnd, Finding};
 ///
 /// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told) to the audit.
 /// Unsafe events are detected with the auditor's own clock, whatever the contenders' clocks show. The audit computes a
-/// lower and an upper bound for the time of each write. Each write happened after the last read that was sent before
-/// it, and before the written record was first observed. Without a watch, the audit misses changes between two reads.
+/// lower and an upper bound for the time of each write. The lower bound is the time at which the auditor sent the last
+/// read that did not return the written record. The upper bound is the time at which the auditor first observed the
+/// record. Without a watch, the audit misses changes between two reads.
 /// Without a watch, the audit also cannot decide whether a takeover was early, because the lock may have been released
 /// between two reads. A [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ pub struct Audit {
     /// Whether the watch is expected to report each version of the lock.
     is_watched: bool,
     last_read: Option<Read>,
-    /// The time at which the auditor sent the last read that did not yet return the version in `last_read`.
+    /// The time at which the auditor sent the last read that returned an older version than the one in `last_read`.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
     /// The last record with a holder, and the earliest time at which it can have been written.
@@ -77,10 +78,10 @@ struct AuditedTerm {
     invisible_reported: bool,
 }
 
-/// The number of past leadership terms that are remembered to detect a former leader that continues its term.
+/// The number of past leadership terms that the audit remembers, to detect a former leader that continues its term.
 const PAST: usize = 8;
 
-/// The maximum difference between two clocks that is tolerated, in seconds.
+/// The tolerance for the difference between two clocks, in seconds.
 const SKEW: i64 = 5;
 
 impl Audit {

@@ -41,7 +41,7 @@ impl Object for DynamicObject {
 }
 
 /// An object with only its metadata, like Kubernetes' `PartialObjectMetadata`. The JSON of any object can be decoded as
-/// a `PartialObject`, because all fields except the ones below are skipped.
+/// a `PartialObject`, because decoding skips all other fields.
 ///
 /// # Examples
 ///

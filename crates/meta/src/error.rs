@@ -80,8 +80,8 @@ pub enum ErrorKind {
     Unprocessed(Cause),
 }
 
-/// The cause of an [`ApiError`]. The message of the cause does not repeat the request, which is in
-/// [`ApiError::request`].
+/// The cause of an [`ApiError`]. The message of the cause does not describe the request, because
+/// [`ApiError::request`] does.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// The method and URL of a request, for errors and logs. The URL does not contain user names, passwords, or the values

@@ -26,8 +26,8 @@ pub fn redacted_url(url: &str) -> String {
 }
 
 /// Implements `Debug` for a struct whose fields can contain secrets. A call must list all fields of the struct, so that
-/// a new field is never printed by accident. With `field => show`, the output contains `show(field)` instead of the
-/// field.
+/// a new field is never printed by accident. For a field that is listed as `field => show`, the output contains the
+/// result of `show(field)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {

@@ -9,9 +9,9 @@ pub enum Scope {
     Namespaced,
 }
 
-/// A [`Scope`] as a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. A method that is only
-/// available for one scope has the scope type in a trait bound. For example, calling a method for namespaced kinds with
-/// a cluster-scoped kind does not compile.
+/// A [`Scope`] as a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. Trait bounds with these
+/// types make some methods available for one scope only. For example, code that calls a method for namespaced kinds
+/// with a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
     /// The corresponding [`Scope`].
     const SCOPE: Scope;

@@ -111,8 +111,8 @@ impl TokenBucket {
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns the time at which a token would be available if callers first returned `given_back` reserved tokens.
-    /// Returns `None` if the bucket will never have a token.
+    /// Returns the time at which a token would become available after callers have returned `given_back` reserved
+    /// tokens. Returns `None` if the bucket will never have a token.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));

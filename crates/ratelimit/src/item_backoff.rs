@@ -38,7 +38,7 @@ pub struct ItemBackoff<K = String> {
 pub struct ItemBackoffConfig {
     /// The duration of the first backoff, even if this is longer than `cap`.
     pub base: Duration,
-    /// The maximum duration of all later backoffs.
+    /// The maximum duration of each backoff after the first.
     pub cap: Duration,
     /// The maximum jitter that is added to the next backoff, as a fraction of the current one. The default is 0. There
     /// is no jitter if the fraction is negative or NaN.

@@ -22,7 +22,7 @@ use crate::bucket::TokenBucket;
 ///
 /// [`delay`](RateLimiter::delay) computes a delay without side effects. If the retry takes effect, the owner calls
 /// [`charge`](RateLimiter::charge) and increments the failure count. A retry has no effect while an earlier retry of
-/// the same item is pending. The owner does not have to count a retry without effect.
+/// the same item is pending. In this case, the owner does not have to count the retry.
 ///
 /// # Examples
 ///

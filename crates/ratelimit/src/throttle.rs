@@ -223,8 +223,8 @@ struct Turn<'a, C> {
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait, or the time at which the caller should poll again if the wait is not over. The
-    /// waker may be called before this time.
+    /// Returns the result of the wait. If the wait is not over, returns the time at which the caller should poll again.
+    /// The throttle may call the waker before this time.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -301,8 +301,9 @@ struct Left {
 }
 
 impl State {
-    /// Returns the time at which the reserved token of a waiter becomes available. For the first waiter, this time can
-    /// be before `latest`, the time computed on arrival, because other waiters may have returned tokens.
+    /// Returns the time at which the reserved token of a waiter becomes available. `latest` is the result of the
+    /// computation at the arrival of the waiter. The first waiter may get its token before `latest`, because other
+    /// waiters may have returned tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;

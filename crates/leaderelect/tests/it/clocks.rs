@@ -77,8 +77,8 @@ fn each_record_has_a_later_renew_time() {
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // The time of day is set back to less than ten seconds before the time in the last record. The times in new records
-    // still increase.
+    // If the time of day is set back, and the time in the last record is less than ten seconds in the future, the times
+    // in new records still increase.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
     // The time of day is set back by just under and just over the limit of ten seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
@@ -123,7 +123,7 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(6.0, 2), []);
-        // The time without a read is just under or just over a lease duration plus a renew deadline.
+        // The limit for the time between two reads is a lease duration plus a renew deadline.
         let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
@@ -274,7 +274,8 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // ELECTION.md states this limit for a candidate without a working watch: a lease duration plus two polls.
+            // As stated in ELECTION.md, a candidate without a working watch takes over within a lease duration plus two
+            // polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();

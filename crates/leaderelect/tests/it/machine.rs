@@ -71,7 +71,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // client-go's candidates do not notice a second renewal in the same second, so it does not restart their wait.
+    // client-go's candidates do not notice a second renewal in the same second, so they do not wait longer.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),

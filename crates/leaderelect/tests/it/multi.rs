@@ -251,7 +251,7 @@ async fn stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// The release leaves the other half unchanged, because its holder is unknown.
+/// If a write of a release fails, the release leaves the Lease unchanged, because its holder is unknown.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

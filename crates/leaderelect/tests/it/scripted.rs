@@ -112,8 +112,8 @@ async fn stale_watch_event_does_not_block_a_takeover() {
     run.abort();
 }
 
-/// The version of the last watch event is not comparable with other versions, so the planned takeover must replace the
-/// object of this event.
+/// The last watch event has a version that cannot be compared with other versions. Therefore, the elector no longer has
+/// the object that the planned write replaces.
 #[tokio::test(start_paused = true)]
 async fn write_without_its_base_is_not_a_timeout() {
     let (log, _guard) = crate::log::Log::here();

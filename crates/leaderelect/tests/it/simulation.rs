@@ -180,7 +180,7 @@ fn same_seed_gives_the_same_world() {
 /// Returns the [`Tally`] of a hundred seconds, measured after the first thirty seconds of a simulation.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // All faults end before the measurement, because a slow watch would be treated as silent.
+        // End all faults before the measurement, because the electors would treat a slow watch as broken.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();

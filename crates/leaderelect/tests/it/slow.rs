@@ -102,8 +102,8 @@ async fn lost_leases_are_retaken_from_a_slow_server() {
         assert_eq!(fleet.leaders(), 0);
         fleet.client.faults().heal();
         answer_after(&fleet.client, latency);
-        // Each candidate needs the time of a pause, a read and a write. Requests that are queued behind these requests
-        // need the same time again.
+        // A candidate pauses, reads the lock and then writes it. If another candidate's requests are ahead in the
+        // queue, the candidate also waits for a read and a write of this other candidate.
         pass(4.4 + 3.4 + 4.0 * latency + 0.1).await;
         assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
         let taken = fleet.terms();

@@ -44,7 +44,7 @@ pub(crate) struct Chaos {
     pub(crate) locks: Locks,
     /// The nodes that run the model of client-go's elector.
     pub(crate) client_go: Share,
-    /// Whether client-go's electors are stopped. An elector that is stopped releases the lock.
+    /// Whether client-go's electors are stopped during the simulation. A stopped elector releases the lock.
     pub(crate) client_go_stops: bool,
     /// Whether client-go's electors have a version before 1.27, and shorter durations than this crate's electors.
     pub(crate) client_go_is_old: bool,
@@ -336,7 +336,7 @@ impl World {
         }
         match action {
             1 => stored.record.holder_identity = String::new(),
-            // No elector has begun the term of this record.
+            // With another transition count, the record does not belong to the term of any elector.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }

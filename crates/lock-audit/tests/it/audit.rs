@@ -221,7 +221,8 @@ fn unusable_records_are_reported_once_per_term() {
     let findings = bench.faults();
     let kinds: Vec<_> =
         findings.iter().map(|finding| format!("{finding:?}")).map(|text| text[..8].to_owned()).collect();
-    // The first late renewal happens a minute after the previous one, because its time must be in a new second.
+    // The first renewal has a `renewTime` in a new second. All later renewals have a `renewTime` in the same second, so
+    // they do not count as renewals.
     assert_eq!(kinds, ["NoDurati", "Skewed {", "Invisibl", "Miscount"], "{findings:?}");
 }
 

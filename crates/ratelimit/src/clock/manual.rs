@@ -12,8 +12,8 @@ use crate::wake::{call_all, pass_on};
 
 /// A clock that advances only when a test calls [`advance`](ManualClock::advance). Clones share the time.
 ///
-/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute. If the clock
-/// advances after a caller has computed a deadline but before it sleeps, the sleep still ends on time.
+/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute. Therefore, a
+/// sleep ends on time even if the clock advances between the computation of its deadline and the start of the sleep.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// `None` if a thread is parked without a deadline, and is therefore not woken by `advance`.
+    /// `None` for a thread that is parked without a deadline. `advance` does not wake such a thread.
     deadline: Option<Instant>,
     wake: Wake,
 }

@@ -32,7 +32,7 @@ pub(crate) struct NodeClock {
 struct Halts {
     wall_offset: i64,
     present: Option<(Halt, Instant, Instant)>,
-    /// For how long the boot clock was stopped in total.
+    /// The total time for which the boot clock was stopped.
     boot_lag: Duration,
     monotonic_lag: Duration,
 }
@@ -96,7 +96,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns for how long the boot clock and the monotonic clock were stopped in total before `now`.
+    /// Returns the total times for which the boot clock and the monotonic clock were stopped before `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);

@@ -85,8 +85,8 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns `true` if a coordinated node may send a write at `sent`. A write is allowed until the observed version
-    /// of the lock expires, and again one lease duration later. No versions are recorded during a term or a release.
+    /// Returns `true` if a coordinated node may send a write at `sent`. When the observed version of the lock expires,
+    /// writes are forbidden for one lease duration. No versions are recorded during a term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);

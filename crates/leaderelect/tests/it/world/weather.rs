@@ -59,7 +59,7 @@ pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STO
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
-/// Only the faults that client-go's elector survives. In client-go, the leader's work ends up to
+/// Only the faults that client-go's elector survives. In client-go, the leader's work may continue for
 /// `retry_period + renew_deadline` after a response.
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
