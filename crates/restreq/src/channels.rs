@@ -60,8 +60,8 @@ impl Connection {
         self.shared().error_text()
     }
 
-    /// Waits until `decide` returns a value. The arguments of `decide` are the content of the error channel, and how
-    /// the connection ended, or `None` while it is open.
+    /// Waits until `decide` returns a value. The first argument of `decide` is the content of the error channel. The
+    /// second argument describes how the connection ended, and is `None` while the connection is open.
     ///
     /// # Cancel safety
     ///

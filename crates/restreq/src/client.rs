@@ -39,8 +39,8 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// dropped.
 ///
 /// If the runtime of a connection is shut down or blocked, pending requests on this connection fail at their deadlines,
-/// and later requests use new connections. However, an established HTTP/2 connection remains in use while its runtime
-/// is blocked.
+/// and later requests use new connections. The exception is an established HTTP/2 connection, which remains in use
+/// while its runtime is blocked.
 ///
 /// # Tracing
 ///
@@ -131,8 +131,8 @@ pub struct Timeouts {
     /// data to send yet.
     pub headers: Option<Duration>,
     /// The maximum time to wait for the next part of a response body. 60 s by default. Watches and streams ignore this
-    /// timeout, because they can be idle for a long time. HTTP/2 pings or TCP keep-alive probes detect instead that the
-    /// server is lost.
+    /// timeout, because they can be idle for a long time. For watches and streams, HTTP/2 pings or TCP keep-alive
+    /// probes detect that the server is lost.
     pub idle: Option<Duration>,
     /// The timeout for an entire request. `None` means that there is no timeout. Watches and streams ignore this
     /// timeout. In a [`RestClientConfig`], the default is [`ClientConfig::timeout`].

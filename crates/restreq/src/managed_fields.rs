@@ -50,7 +50,7 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // An empty set means "no fields" at the root. Below the root, it means "the whole value".
+    // At the root, an empty set means "no fields". Below the root, an empty set means "the whole value".
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
@@ -110,9 +110,9 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
 struct ItemPaths<'a> {
     paths: Vec<ItemPath<'a>>,
     by_index: HashMap<usize, Vec<usize>>,
-    /// A map from a value, in JSON, to positions in `paths`.
+    /// The positions in `paths`, by value in JSON.
     by_value: HashMap<String, Vec<usize>>,
-    /// A map from the names of the keys to a map from the values of the keys, in JSON, to positions in `paths`.
+    /// The positions in `paths`, first by the names of the keys, and then by the values of the keys in JSON.
     by_keys: HashMap<Vec<String>, HashMap<Vec<String>, Vec<usize>>>,
 }
 

@@ -23,7 +23,7 @@ use crate::websocket::WebSocket;
 ///
 /// - **Backpressure**: each stream buffers at most 64 KiB plus one message. All streams share one connection. While the
 ///   buffer of one stream is full, the server cannot send data on any stream. Therefore, read stdout and stderr
-///   concurrently, or drop the one that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
+///   concurrently, or drop the unused stream. [`wait_with_output`](Self::wait_with_output) reads both streams.
 /// - **End of the input**: the input of the command is closed when [`stdin`](Self::stdin) is shut down or dropped.
 ///   Servers before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which has no message for the end of the
 ///   input. With these servers, the command never sees the end of its input, and shutting down `stdin` returns an
@@ -227,8 +227,8 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. Streams that are still in the fields are dropped first, which closes the input and
-    /// discards the output. To keep a stream, take it out of its field before calling this method.
+    /// Waits until the command ends. The method first drops the streams in the fields of this value, which closes the
+    /// input and discards the output. To keep a stream, take it out of its field before calling this method.
     ///
     /// # Errors
     ///

@@ -30,8 +30,8 @@ use crate::warning::WarningHandler;
 /// [`send`](Self::send).
 ///
 /// If a setter fails, the request stores the error, and most of the following setters have no effect. Sending such a
-/// request returns the stored error without any I/O. A request can be sent more than once, even concurrently. The
-/// retries are counted separately each time.
+/// request returns the stored error without any I/O. A request can be sent more than once, even concurrently. Each send
+/// has its own count of retries.
 ///
 /// # Examples
 ///

@@ -32,7 +32,8 @@ use crate::error::Error;
 /// | anything else | fail | fail | fail | fail |
 ///
 /// - `Retry-After` is a number of seconds or a date. After a 5xx response, the server may have processed the request,
-///   because the status may come from a proxy. If a retry "in doubt" fails, the error is [`Error::Retried`].
+///   because the status may come from a proxy. If a retry that the table marks as "in doubt" fails, the error is
+///   [`Error::Retried`].
 /// - A guarded write is a PUT or PATCH with a `resourceVersion`, a DELETE with a precondition, or a server-side apply.
 ///   If such a write is repeated, it does not change the cluster a second time.
 /// - If a create request with a generated name were repeated, it would silently create a second object.

@@ -11,7 +11,7 @@ use crate::error::Error;
 
 /// The rate limiter that all requests of a client share. By default, requests are not limited, because the server is
 /// protected by API Priority and Fairness. In addition, users do not expect client-go's default of 5 requests per
-/// second. For the same reasons, controller-runtime removed this default (pull request 3119).
+/// second. controller-runtime removed client-go's default for the same reasons (pull request 3119).
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 

@@ -24,8 +24,8 @@ use crate::stream::ByteStream;
 /// - If the server closes the watch without an error, the stream returns `None`.
 /// - If the connection is lost, or no data arrives within the idle timeout, the stream returns an error and then
 ///   `None`.
-/// - If a frame is invalid or too large, the stream returns an error and then `None`. An object that cannot be decoded
-///   as `T` has the same effect.
+/// - If a frame is invalid or too large, or if an object cannot be decoded as `T`, the stream returns an error and then
+///   `None`.
 ///
 /// A failure that the server reports is delivered as the event [`WatchEvent::Error`], and is not an error of the
 /// stream.
@@ -182,8 +182,7 @@ impl<E> RawWatch<E> {
     }
 
     /// Returns the error for a response that ends in the middle of a frame, for example because a proxy is shut down.
-    /// The error is the same as for a lost connection. All previous events are valid, so the caller can resume the
-    /// watch after them.
+    /// The error is the same as for a lost connection. The caller can resume the watch after the last complete event.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);

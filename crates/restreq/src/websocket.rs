@@ -38,8 +38,8 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // Disable the timeout. Otherwise, it would be sent as a query parameter, and the server would end the
-            // session when it expires.
+            // Disable the timeout, because the client would send it as a query parameter. The server would then end the
+            // session when the timeout expires.
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;

@@ -67,11 +67,11 @@ impl ConnectionState {
         self.next_check
     }
 
-    /// Returns the deadline of the connection without regard to incomplete header blocks.
+    /// Returns the deadline that the connection would have without an incomplete header block.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // If a response on an HTTP/2 connection misses its deadline, the connection stays open. Otherwise, a client
-            // that does not read one of its streams would lose all of them.
+            // If a response on an HTTP/2 connection misses its deadline, the connection stays open. A client that does
+            // not read one of its streams must not lose its other streams.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {

@@ -1,5 +1,5 @@
-//! Rejects HTTP/1.1 requests whose framing is accepted by hyper but not by kube-apiserver. Without this check, request
-//! smuggling would be possible if a proxy interpreted the framing differently.
+//! Rejects HTTP/1.1 requests whose framing hyper accepts and kube-apiserver rejects. Without this check, clients could
+//! smuggle requests past a proxy that interprets the framing differently.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};

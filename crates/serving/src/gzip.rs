@@ -10,8 +10,8 @@ use flate2::{Compress, Compression, FlushCompress};
 /// The length in bytes above which a response is compressed.
 pub const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of compressing or copying a segment of an encoded list. The cost of an ordinary segment is 0, so
-/// this work is not offloaded. A longer segment contains at least one large object.
+/// Returns the cost of compressing or copying a segment of an encoded list. The cost of a segment without large objects
+/// is 0, so this work is not offloaded.
 pub fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }

@@ -13,8 +13,8 @@ const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum amount of memory that is assumed for a header block, in bytes. A header block uses this much memory if
-/// it consists of as many headers of minimum length as the size limit allows.
+/// The maximum amount of memory that is assumed for a header block, in bytes. A header block that reaches the size
+/// limit with headers of minimum length uses this amount.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the HTTP/2 frames of a connection.
@@ -39,8 +39,8 @@ pub struct Frames {
     begun: u64,
     /// The total size of the complete frames of the latest header block, in bytes. `None` if this block is complete.
     open: Option<usize>,
-    /// The highest stream ID that the client has used so far. If the stream ID of a header block is not higher than
-    /// this, the block contains trailers.
+    /// The highest stream ID that the client has used so far. A header block with this or a lower stream ID contains
+    /// trailers.
     last_stream: u32,
     is_trailers: bool,
     /// The memory of trailers in bytes, which is reset when the connection has no open requests. Trailers are counted,

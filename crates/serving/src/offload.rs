@@ -45,8 +45,8 @@ fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Declares that the code up to the next await will process `bytes` bytes. If this is a large number and the code is
-/// part of an [`Offload`], the code continues on another thread as soon as a permit is available. Otherwise, it
+/// Declares that the code up to the next await will process `bytes` bytes. If `bytes` is large and the code is part of
+/// an [`Offload`], the code continues on another thread as soon as a permit is available. In all other cases, the code
 /// continues on the current thread.
 ///
 /// # Cancel safety

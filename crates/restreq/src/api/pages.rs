@@ -179,7 +179,8 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // Propagate the panic. Otherwise, the list would look complete although pages are missing.
+            // Propagate the panic of the task, because the list would otherwise look complete without the missing
+            // pages.
             if let Err(error) = end
                 && error.is_panic()
             {

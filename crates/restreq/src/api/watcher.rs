@@ -48,8 +48,8 @@ use super::{Api, RetryWatch, retry_watch};
 pub struct Watcher<T> {
     api: Api<T>,
     options: ListOptions,
-    /// Whether a continue token has expired since the last complete list. After that, the next list is requested
-    /// without pages, because continue tokens could expire again.
+    /// Whether a continue token has expired since the last complete list. If `true`, the next list is requested without
+    /// pages, because continue tokens could expire again.
     is_list_too_slow: bool,
     state: State<T>,
     pauses: Backoff,
@@ -82,7 +82,7 @@ enum State<T> {
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The remaining objects of a page, and the state that follows.
+    /// The remaining objects of a page, and the state after these objects have been returned.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }

@@ -31,12 +31,12 @@ pub(crate) struct ExecPlugin {
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The timeout of a plugin that cannot prompt the user. The timeout of a plugin that can prompt the user is the next
-/// constant, because logging in with a browser may take minutes.
+/// The timeout of a plugin that cannot prompt the user. `INTERACTIVE_TIMEOUT` applies to plugins that can prompt the
+/// user, because logging in with a browser may take minutes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The timeout for reading the remaining output after the plugin has exited. Without it, a child process that keeps the
-/// pipes open would block the client forever.
+/// The timeout for reading the remaining output after the plugin has exited. Without this timeout, a child process that
+/// keeps the pipes open would block the client forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 const MAX_OUTPUT: u64 = 1 << 20;
 /// The initial capacity of the output buffer. Credentials are rarely longer.
@@ -186,8 +186,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject an unusable certificate here. Otherwise, it would never be sent to the server, so the server would
-        // never reject it, and the plugin would never be run again.
+        // Reject an unusable certificate here. The client would never send such a certificate, so the server could not
+        // reject it, and the client would never run the plugin again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -277,8 +277,8 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
                 child.wait().await?
             }
             status = child.wait() => {
-                // The pipes contain all output of the process, which has exited, although other processes may still
-                // keep the pipes open.
+                // The process has exited, so the pipes contain all of its output. Other processes may still keep the
+                // pipes open.
                 if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
                     read?;
                 }

@@ -91,14 +91,14 @@ struct Issued {
 /// How long before their expiry credentials are renewed. The margin covers the duration of requests and differences
 /// between clocks.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The minimum pause between renewals after a renewal that did not help, because the server also rejected the new
-/// credentials or because they were unchanged.
+/// The minimum pause after a renewal that returned the same credentials again, or credentials that the server also
+/// rejected.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// After a renewal fails, all requests return its error for this long. The next request after this time starts another
 /// renewal.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// A request waits for a renewal for at most the timeout of the renewal plus this time. The request needs its own
-/// timeout, because the timer of the renewal does not fire if its runtime is blocked.
+/// How much longer than the timeout of a renewal a request waits for it. The request needs its own timeout, because the
+/// timer of the renewal does not fire if the runtime of the renewal is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {

@@ -241,7 +241,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. At the end of the channel, no bytes are read.
+    /// Reads from a channel. At the end of the channel, returns `Ready` without reading any bytes.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;

@@ -50,8 +50,8 @@ pub(super) async fn read(
 }
 
 /// Returns the capacity to reserve. The capacity is the announced size, limited to `MAX_RESERVED`, but at least
-/// `present`. A server can announce a larger body than it sends, so the rest of the buffer is only allocated as data
-/// arrives.
+/// `present`. A server can announce a larger body than it sends. Therefore, memory above `MAX_RESERVED` is only
+/// allocated when data arrives.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }

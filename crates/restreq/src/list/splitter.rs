@@ -33,8 +33,8 @@ enum Place {
     Items,
 }
 
-/// The maximum size of the envelope in bytes. The longest field in an envelope is the continue token. client-go does
-/// not limit its size.
+/// The maximum size of the envelope in bytes. The longest field in an envelope is the continue token, whose size is not
+/// limited by client-go.
 const MAX_ENVELOPE: usize = 1 << 20;
 
 /// The nesting depths of the fields of a list (`MEMBER`) and of its items (`ITEM`).
@@ -309,7 +309,8 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Generates lists, in most of which a few bytes were inserted or removed at syntactically relevant positions.
+    /// Generates lists. In most of these lists, a few bytes were inserted or removed next to brackets, quotes or
+    /// commas.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

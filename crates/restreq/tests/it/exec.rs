@@ -130,8 +130,8 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// The client uses a token that has already expired according to its own clock. The clock of the plugin may differ, in
-/// which case running the plugin again would not help.
+/// The client uses a token that has already expired according to the client's clock. If the plugin has a different
+/// clock, running the plugin again would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);

@@ -139,8 +139,8 @@ async fn bodies_larger_than_the_window_arrive() {
     assert!(stored.iter().all(|(_, body)| *body == whole));
 }
 
-/// The server does not read the body. If the client read the stream faster than the server, the body would fill up its
-/// memory.
+/// The server does not read the body. A client that reads its stream of chunks faster than the server reads the body
+/// would use more and more memory.
 #[tokio::test]
 async fn streamed_body_waits_for_the_server() {
     let (client, _) = serve(|request, mut respond| async move {

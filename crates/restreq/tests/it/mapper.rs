@@ -14,7 +14,7 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves two aggregated discovery documents. The group of the widgets only appears in later responses.
+/// Serves two aggregated discovery documents. The first responses do not contain the group of the widgets.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",

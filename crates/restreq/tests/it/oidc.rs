@@ -157,7 +157,7 @@ async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     assert!(setup.issuer.seen().is_empty());
 }
 
-/// Like Go's oauth2 library, the client tries the header first and then the body.
+/// Like Go's oauth2 library, the client sends the client secret first in a header, and then in the body.
 #[tokio::test]
 async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {

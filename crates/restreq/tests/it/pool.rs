@@ -141,7 +141,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // Only leave enough budget for the request at every second poll.
+            // At every second poll, use up so much of the budget that the request exhausts it.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -341,8 +341,8 @@ async fn unprocessed_request_is_retried_for_any_verb() {
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // The limit is the initial retry budget, plus the amount that is added by the requests and during 20 s. The limit
-    // does not depend on a clock, because `soon` ends the test after 20 s.
+    // The limit is the initial retry budget, plus 0.2 retries per request, plus 50 retries per second for 20 s. The
+    // limit does not depend on a clock, because `soon` ends the test after 20 s.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();

@@ -343,9 +343,9 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // tracing caches per call site whether an event is enabled. While the process has only one subscriber, the cached
-    // value is decided by the first thread, which may not have a subscriber. With a second subscriber, tracing checks
-    // the subscriber of each thread.
+    // tracing caches per call site whether an event is enabled. If the process has only one subscriber, the first
+    // thread determines the cached value, even if this thread has no subscriber. If there is a second subscriber,
+    // tracing checks the subscriber of each thread.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -398,7 +398,7 @@ async fn configuration_secrets_are_never_shown() {
         shown.requests(config).await;
     }
 
-    // Only the last four servers respond immediately, so only these are used with the typed methods.
+    // Test the typed methods with the last four servers, because the other servers do not respond immediately.
     for server in &servers[servers.len() - 4..] {
         let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
         config.token = Some(Secret::new(CANARY));

@@ -411,8 +411,8 @@ async fn request_credentials_replace_client_credentials() {
 
 #[tokio::test(start_paused = true)]
 async fn read_on_dead_connection_is_retried_at_once() {
-    // The measured time must be zero, because a paused clock does not advance while a blocking task is running. A
-    // request that used a timer would have to wait for the end of the blocking task.
+    // A paused clock does not advance while a blocking task is running, so the measured time must be zero. A request
+    // that used a timer would have to wait for the end of the blocking task.
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || is_done.recv_timeout(Duration::from_secs(10)));
     let server = Server::start([Reply::ok(), Reply::Hang]).await;

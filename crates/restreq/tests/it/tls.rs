@@ -118,8 +118,8 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate that is in the bundle itself does not need a CA. The name and the validity period of
-/// the certificate are still checked.
+/// As in Go, a server certificate does not need a CA if the bundle contains the server certificate. The name and the
+/// validity period of the certificate are still checked.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();

@@ -33,8 +33,8 @@ pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Accepts certificates that were issued by an authority in the bundle. Like Go, also accepts certificates that are in
-/// the bundle themselves. Names and validity periods are always checked.
+/// Accepts certificates that were issued by an authority in the bundle. Like Go, also accepts a server certificate if
+/// the bundle contains this certificate. Names and validity periods are always checked.
 #[derive(Debug)]
 struct BundleVerifier {
     authorities: Arc<WebPkiServerVerifier>,
@@ -56,8 +56,7 @@ impl ServerCertVerifier for BundleVerifier {
         };
         let only_issuer = match &refused {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-            // rustls has no specific error for a server that uses the certificate of a certificate authority as its
-            // own.
+            // rustls has no specific error for a server that uses the certificate of a certificate authority.
             CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
             _ => false,
         };
