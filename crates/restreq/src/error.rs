@@ -268,7 +268,7 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));
-        // The messages of `Status` and `Retried` already include the source.
+        // The messages of `Status` and `Retried` already include the status or the last error.
         if !matches!(self, Self::Status { .. } | Self::Retried { .. })
             && let Some(source) = self.source()
         {

@@ -15,9 +15,9 @@ pub struct ShardsConfig {
     /// replicas with the new number never work at the same time. Replicas with the new number wait until no replica
     /// with the old number leads a shard.
     pub shards: u32,
-    /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`], which is the only label that
-    /// is used to select them. The other labels may have different values in different replicas. If the values differ,
-    /// each lease has the values of the replica that wrote it last.
+    /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`]. Replicas select leases by
+    /// this label only. The other labels may have different values in different replicas. If the values differ, each
+    /// lease has the values of the replica that wrote it last.
     pub electors: LeaseGroupConfig,
 }
 

@@ -1,5 +1,5 @@
-//! The members of a fleet, the assignment of shards to members, and the rivals of the fleet. Rivals are replicas with a
-//! different number of shards.
+//! The members of a fleet, the assignment of shards to members, and the rivals of the fleet. A rival is a replica whose
+//! number of shards differs from the number in this replica's configuration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Known {
 enum Role {
     /// A membership lease.
     Member,
-    /// The membership lease of a rival. This lease is tracked only because it may have to be deleted later.
+    /// The membership lease of a rival. This lease is tracked only because the fleet deletes unused leases.
     Stranger,
     /// The shard lease of a rival. The holder of this lease may be working on objects in this replica's shards.
     Rival,
@@ -94,8 +94,8 @@ impl Members {
         self.role(name) == Some(Role::Rival)
     }
 
-    /// Records the current state of a lease. Returns `false` if the live members and rivals have not changed and no
-    /// lease expires earlier than before, for example after a renewal.
+    /// Records the current state of a lease. Returns `true` if the live members or rivals have changed, or if the lease
+    /// now expires earlier. Returns `false` after a renewal.
     pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) -> bool {
         let Some(role) = self.role(name) else { return false };
         let duration = state.record.lease_duration(own);
@@ -170,8 +170,8 @@ pub(crate) fn preference(members: &[String], me: &str, shard: u32, step: Duratio
     Preference { defer: step.saturating_mul(rank), yield_to: first.map(|(_, identity)| identity.to_owned()) }
 }
 
-/// Returns the weight of a replica for a shard. The replica with the greatest weight for a shard should lead it. If a
-/// replica joins or leaves, only its own shards move.
+/// Returns the weight of a replica for a shard. The replica with the greatest weight for a shard is its preferred
+/// replica. If a replica joins or leaves, only its own shards move.
 fn weight(identity: &str, shard: u32) -> u64 {
     mixed(fnv1a_from(fnv1a(identity.as_bytes()), &shard.to_le_bytes()))
 }
@@ -246,7 +246,7 @@ mod tests {
     fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.record(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
-        // An event with an older state than the known one is not a renewal.
+        // An event whose state is older than the known state is not a renewal.
         members.record(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
@@ -339,7 +339,7 @@ mod tests {
         let mut ranks: Vec<_> = (0..4).map(rank).collect();
         ranks.sort_by_key(|preference| preference.defer);
         assert_eq!(ranks.iter().map(|rank| rank.defer.as_secs()).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // All other replicas let the same replica try first.
+        // The first replica does not yield to any replica. All other replicas yield to the same replica.
         assert_eq!(ranks[0].yield_to, None);
         assert!(ranks[1].yield_to.is_some() && ranks[1..].iter().all(|rank| rank.yield_to == ranks[1].yield_to));
     }

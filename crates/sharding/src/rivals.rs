@@ -1,4 +1,5 @@
-//! Detects rivals. A rival is a replica of the same fleet with a different number of shards.
+//! Detects rivals. A rival is a replica of the same fleet whose number of shards differs from the number in this
+//! replica's configuration.
 //!
 //! The shards of a rival have different leases, but may contain the same objects as the shards of this replica.
 //! Therefore, after a replica has acquired the lease of a shard, it lists all leases of the fleet before it starts to
@@ -93,10 +94,9 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             }
             has_changed
         });
-        // A rival is treated as a leader if its lease expires after the time at which the list request was sent. If a
-        // lease expired earlier, it was not renewed in time, because the list would otherwise contain the renewal. A
-        // lease that expired later may have been renewed after the server read it. Therefore, its holder is still
-        // treated as a leader.
+        // Treat a rival as a leader if its lease expires after the list request was sent, because the rival may have
+        // renewed the lease after the server read it. If a lease expired before the list request was sent, the rival
+        // has not renewed it in time, because the list would otherwise contain the renewal.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
@@ -127,8 +127,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// Returns a placeholder for the state of a lease that cannot be decoded. With this state, the lease is treated as held
-/// for one lease duration after each change.
+/// Returns a placeholder for the state of a lease that cannot be decoded. Because of the placeholder, the lease is
+/// treated as held for one lease duration after each change.
 fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");

@@ -82,7 +82,7 @@ pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     fnv1a_from(0xcbf2_9ce4_8422_2325, bytes)
 }
 
-/// Extends the 64-bit FNV-1a hash of some bytes by the given bytes. `hash` is the hash of the bytes so far.
+/// Continues a 64-bit FNV-1a hash with more bytes. `hash` is the hash of all previous bytes.
 pub(crate) fn fnv1a_from(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -42,8 +42,8 @@ use crate::status::ShardsStatus;
 ///   acquired a shard, it lists all leases before it starts to work on the shard.
 /// - After a replica has died, other replicas take over its shards when the leases expire. The takeover takes at most
 ///   one `lease_duration`, plus 120 ms, plus the time of three requests, measured from the last renewal. The three
-///   requests are a GET and a PUT to acquire the lease, and a LIST. The LIST finds replicas with a different number of
-///   shards.
+///   requests are a GET and a PUT to acquire the lease, and a LIST. The LIST finds replicas that are configured with
+///   another number of shards than the new leader.
 /// - After a replica has released a shard, the shard is without a leader for up to 40 ms plus the time of four
 ///   requests. The four requests are a GET and a PUT to release the lease, and a PUT and a LIST of the next leader.
 /// - If the preferred replica does not acquire a free shard, the second replica acquires it after twice the
@@ -53,14 +53,15 @@ use crate::status::ShardsStatus;
 /// A shard can be without a leader for an unlimited time in two cases:
 ///
 /// - Lists fail.
-/// - Two replicas with different numbers of shards acquire leases at the same time. Both replicas may release their
-///   leases. Each of the two replicas tries again after a random pause. The pause is up to a `lease_duration` if
-///   watches are forbidden.
+/// - Two replicas with different numbers of shards acquire leases at the same time. Both replicas may then release
+///   their leases. Each of the two replicas tries again after a random pause, which can last a whole `lease_duration`
+///   if watches are forbidden.
 ///
 /// A replica needs permission to get, list, watch, create, update and delete leases. Without permission to watch, a
 /// replica does not see the other replicas. The guarantees still hold, but the first replica acquires all shards, and
-/// its death is only detected by polling. Without permission to list, a replica never leads a shard. A replica that
-/// loses this permission while it leads a shard releases the shard, after a `lease_duration` without work.
+/// its death is only detected by polling. Without permission to list, a replica never leads a shard. If a replica loses
+/// the permission to list before it starts to work on an acquired shard, it releases the shard after a
+/// `lease_duration`.
 ///
 /// # Examples
 ///
@@ -135,10 +136,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         Shard::all(self.fleet.config.shards)
     }
 
-    /// Works on each shard that this replica leads. Returns after `stop` has been cancelled. Also returns if the work
-    /// on a shard ends on its own. If the work on a shard ends on its own, the return value contains the shard and how
-    /// its leadership term ended. Before `run` returns, the replica asks the work on all shards to finish, and releases
-    /// the shards.
+    /// Works on each shard that this replica leads. Returns after `stop` has been cancelled, or after the work on a
+    /// shard has ended on its own. In the second case, the return value contains the shard and how its leadership term
+    /// ended. Before `run` returns, the replica asks the work on all shards to finish, and releases the shards.
     ///
     /// If the work on a shard calls [`Leadership::give_up`] before it ends, the replica releases only this shard. The
     /// replica contends for the shard again after a `lease_duration`, so that another replica can acquire it.
@@ -212,10 +212,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     Some((output, leadership.gives_up()))
                 });
                 // After a lost leadership term, contend again without a list request. The list request after each
-                // acquisition finds replicas with a different number of shards.
+                // acquisition finds replicas with another number of shards than this replica.
                 match elector.run(&stop, callbacks).await {
-                    // The work has not started, because a replica with a different number of shards leads a shard. The
-                    // pause is random, so that one of two conflicting replicas tries again first.
+                    // The work has not started, because a rival leads a shard. The pause is random, so that one of two
+                    // conflicting replicas tries again first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }

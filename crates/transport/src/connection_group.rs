@@ -68,8 +68,8 @@ enum Sender {
     Http2(Http2),
 }
 
-/// A request waits for a new connection for at most the connect timeout plus this time. The request needs its own
-/// timeout, because the timer of the dial does not fire if the dial's runtime is blocked.
+/// How much longer than the connect timeout a request waits for a new connection. The request needs its own timeout,
+/// because the timer of the dial does not fire if the dial's runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -200,9 +200,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns `true` if an idle HTTP/1 connection has ended. Otherwise, registers the task that watches the
-    /// connection, so that it is woken when data arrives or the connection ends. No user code runs under the lock,
-    /// because an idle connection has no request body to send.
+    /// Returns `true` if an idle HTTP/1 connection has ended. If the connection is open, the socket wakes the task that
+    /// watches the connection when data arrives or the connection ends. No user code runs under the lock, because an
+    /// idle connection has no request body to send.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -228,8 +228,8 @@ impl ConnectionGroup {
 }
 
 impl State {
-    /// Returns a connection's sender. For HTTP/1, the only sender is removed from the pool. For HTTP/2, returns a
-    /// clone.
+    /// Returns a connection's sender. An HTTP/1 connection has a single sender, which this method removes. For HTTP/2,
+    /// returns a clone of the sender.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -283,7 +283,7 @@ impl DialGuard {
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
-        // The ID of the dial is missing if the dial has been abandoned.
+        // If the dial has been abandoned, `dials` no longer contains its ID.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
@@ -439,8 +439,8 @@ async fn drive(
     }
 }
 
-/// A pooled connection that is used by a request. If it is dropped while the request is in flight, an HTTP/1 connection
-/// is closed. An HTTP/2 connection remains open and only the stream is reset, unless `drop_connection_on_cancel` is
+/// A pooled connection that is used by a request. Dropping this value while the request is in flight closes an HTTP/1
+/// connection. An HTTP/2 connection remains open and only the stream is reset, unless `drop_connection_on_cancel` is
 /// set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
@@ -468,7 +468,7 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. The request is unchanged if `is_unsent` is set in the error.
+    /// Sends a request. If sending fails and the error has `is_unsent` set, the request is unchanged.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,

@@ -65,8 +65,8 @@ impl Failure {
     pub(crate) fn of_exchange(error: BoxError, is_unsent: bool, is_fresh: bool) -> Self {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
-        // In TLS 1.3, the server can reject the client certificate after the client has completed the handshake. The
-        // request may have been processed if the connection was reused, or if another TLS error occurred.
+        // In TLS 1.3, the server can reject the client certificate after the client has completed the handshake. On a
+        // reused connection, or after another TLS error, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         if is_turned_away {
             Self::Connect { refused: false, source }

@@ -88,8 +88,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read that is in progress, or starts a read. The boolean is `true` if the read was started by this
-    /// call.
+    /// Returns the read that is in progress, or starts a read. The returned boolean is `true` if this call has started
+    /// the read.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {

@@ -125,8 +125,8 @@ impl Http1 {
         if !self.upload.is_over()
             && let Poll::Ready(Err(error)) = self.upload.poll(&mut self.conn, cx)
         {
-            // The response may still be complete, so only report this error if the response fails. The connection is
-            // not reused.
+            // The server may still send a complete response, so report this error only if the response fails. The
+            // connection is not reused.
             self.upload_error = Some(error);
         }
         let piece = match self.poll_piece(body, cx) {
@@ -268,7 +268,7 @@ pub(crate) fn http1_read(
     Ok((head.response.status(), data, left + buf.len()))
 }
 
-/// When the connection is dropped, this ends the watcher task.
+/// Ends the watcher task when the connection is dropped.
 struct Idle(Arc<IdleSignal>);
 
 impl Drop for Idle {
@@ -293,7 +293,7 @@ impl IdleSignal {
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats the last notification. The watcher may have missed it while it was taking over the connection.
+    /// Repeats the last notification, because it may have arrived before the watcher was ready to receive it.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();

@@ -27,9 +27,9 @@ pub(super) enum Protocol {
 /// - Until the protocol of the server is known from the first dial, all requests share one dial. After the first dial,
 ///   the pool dials as many connections concurrently as the waiting requests need.
 /// - A new HTTP/2 connection has only one stream until the settings of the server arrive.
-/// - If a dial fails, the remaining dials may not be sufficient for all waiting requests. The requests that have waited
-///   longest then fail.
-/// - If a request has waited too long for a dial to finish, the dial is abandoned. New dials are then started for the
+/// - If a dial fails, the remaining dials may not be sufficient for all waiting requests. In this case, the requests
+///   that have waited longest fail.
+/// - If a request has waited too long for a dial to finish, the pool abandons the dial, and starts new dials for the
 ///   other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
@@ -73,8 +73,8 @@ pub(super) enum Acquired {
 /// How long a connection may be idle before it is closed. Go has the same limit.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The maximum number of idle HTTP/1 connections. Go's limit is 25. With Go's limit, each burst of more than 25
-/// requests would have to dial again. Connections that smaller bursts do not need are closed after [`IDLE_TIMEOUT`],
-/// because the most recently used connection is reused first.
+/// requests would have to dial again. Requests reuse the most recently used connection first. Therefore, after a large
+/// burst, the connections that are no longer needed stay idle and are closed after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
 /// The maximum number of streams per connection, even if the server allows more. With this limit, the flow-control
 /// windows of all streams fit into the window of the connection (`CONNECTION_WINDOW` in http2.rs).
@@ -93,7 +93,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. The connection that is being dialled can be used by another request.
+    /// Removes a waiting request. Its dial continues, and another request can use the connection.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -136,8 +136,8 @@ impl Pool {
         actions
     }
 
-    /// Records the stream limit of the server, which can change. If it decreases, streams that are already open are not
-    /// affected.
+    /// Records the stream limit of the server, which can change. If the limit decreases, streams that are already open
+    /// are not affected.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -221,7 +221,7 @@ impl Pool {
         actions
     }
 
-    /// Only counts connections that have not received the settings of the server.
+    /// Returns the number of streams that the pool expects from connections without the settings of the server.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

@@ -21,7 +21,7 @@ pub type ByteSource = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 /// A request body. Empty by default.
 pub struct RequestBody {
     pieces: Pieces,
-    /// Completes when the response is dropped. The rest of the body must then not be sent.
+    /// Completes when the response is dropped, after which the rest of the body must not be sent.
     over: Option<oneshot::Receiver<()>>,
 }
 

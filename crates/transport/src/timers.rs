@@ -13,11 +13,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// Reusable timers for the deadlines of requests that a [`Transport`](crate::Transport) sends.
 ///
 /// Starting or cancelling a tokio timer acquires a lock of the runtime, and can wake another thread. Most requests end
-/// long before their deadline. Therefore, the timer of a request is not cancelled at its end, but kept for the next
+/// long before their deadline. Therefore, the end of a request does not cancel its timer, which is kept for the next
 /// request.
 ///
-/// A timer that was kept usually fires before the deadline of the next request, and is only reset if the request is
-/// still waiting. Most requests therefore do not acquire a lock of the runtime.
+/// If a request uses the timer of an earlier request, the timer usually fires before the deadline of the request. The
+/// timer is only reset if the request is still waiting. Therefore, most requests do not acquire a lock of the runtime.
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 

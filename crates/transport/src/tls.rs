@@ -57,7 +57,7 @@ pub(super) struct TlsSource {
 }
 
 struct State {
-    /// The configured certificates and keys. Files have the content that they had at the last check.
+    /// The configured certificates and keys, with the contents of the files at the time of the last check.
     configured: Arc<Material>,
     /// The client certificate from a credential plugin, which takes precedence over the configured certificate.
     pair: Option<ClientPair>,
@@ -118,8 +118,8 @@ impl TlsSource {
     /// If the files have changed, calls `replace` with the new settings. Only one caller at a time checks the files,
     /// while all other callers continue with the current settings.
     ///
-    /// As in [`show`](Self::show), the certificate lock is held during the call of `replace`. Therefore, newer settings
-    /// cannot be passed on before `replace` returns.
+    /// As in [`show`](Self::show), the certificate lock is held during the call of `replace`. Therefore, another call
+    /// with newer settings has to wait until `replace` returns.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         if let Some(files) = self.files.as_ref().filter(|_| self.is_due()) {
             Box::pin(self.reload(files, replace)).await;
@@ -184,7 +184,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number of the run last, because requests that read it rely on the new settings.
+        // Store the number of the run last. When a request reads this number, the new settings must be in use.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }

@@ -309,8 +309,8 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Generates lists. In most of these lists, a few bytes were inserted or removed next to brackets, quotes or
-    /// commas.
+    /// Generates lists. In most of these lists, a few brackets, quotes, colons or commas were removed, or bytes were
+    /// inserted before them.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

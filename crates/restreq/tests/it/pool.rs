@@ -141,7 +141,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // At every second poll, use up so much of the budget that the request exhausts it.
+            // At every second poll, use up a part of the budget, so that the request can exhaust the rest.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;

@@ -15,7 +15,7 @@ use crate::replicas::{SHARDS, Setup, usual};
 
 /// Runs two shards, drops this run after 2.5 s, and starts a second run. Returns the shard and the start time for each
 /// call of the work in both runs. The work on the first shard holds a permit. The permit is dropped `given_back`
-/// seconds after the first run, or never.
+/// seconds after the end of the first run, or never if `given_back` is `None`.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();
     let election = LeaderElectionConfig {
@@ -90,8 +90,8 @@ async fn run_after_dropped_run_moves_only_its_share() {
     pass(1.0).await;
     assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
     ledger.check(0);
-    // The new run lists the leases to find replicas with a different number of shards. The new run recognizes the
-    // leases of its own replica by their records.
+    // The new run lists the leases to find replicas with another number of shards than its own replica. The new run
+    // recognizes the leases of its own replica by their records.
     let requests = server.take_requests();
     assert!(requests.iter().any(|request| request.verb() == Verb::List));
     assert_eq!(ledger.owners().len(), SHARDS as usize);

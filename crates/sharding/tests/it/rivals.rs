@@ -60,8 +60,8 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The old replicas are disconnected from the server. When they can reach the server again, their leases are free, and
-/// replicas with a different number of shards do the work.
+/// The replicas with the old number of shards are disconnected from the server. When these replicas can reach the
+/// server again, their leases are free, and the replicas with the new number of shards do the work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -97,8 +97,7 @@ async fn replicas_with_different_shard_counts_do_not_deadlock() {
             let number = shards.first().map(|shard| shard.count() as usize);
             Some(shards.len()) == number
         };
-        // Without a watch, a replica waits for up to one lease duration after each conflict with a replica that has a
-        // different number of shards.
+        // Without a watch, a replica waits for up to one lease duration after each conflict with a rival.
         let patience = if watched { 60 } else { 900 };
         let mut waited = 0;
         while !all_of_one_number() && waited < patience {
@@ -124,8 +123,8 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// If a replica without permission to list were a member, other replicas would release shards for it, and it would hold
-/// their leases without working.
+/// A replica without permission to list must not become a member. Other replicas would release shards for this replica,
+/// which would hold the leases of these shards without working on the shards.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

@@ -128,8 +128,8 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed because a ping was not answered, which is
-/// unknown to h2.
+/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed because a ping was not answered, because
+/// h2 does not know about the timeout of a ping.
 fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }

@@ -1,4 +1,4 @@
-//! Accepts server certificates that are in the CA bundle themselves.
+//! Accepts a server certificate if the CA bundle contains this certificate.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies the certificate of a server with the CA certificates. Like Go, also accepts certificates that are in the CA
-/// bundle themselves, even if they are self-signed or their issuer is unknown. The server name and the validity period
-/// are always checked.
+/// Verifies the certificate of a server with the CA certificates. Like Go, also accepts a self-signed certificate, or a
+/// certificate with an unknown issuer, if the CA bundle contains this certificate. The server name and the validity
+/// period are always checked.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
@@ -61,9 +61,9 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns `true` if the issuer is the only reason why a certificate was rejected. The issuer is unknown, the CA with
-/// the issuer's name did not sign the certificate, or the server uses the certificate of a CA. When webpki reports one
-/// of these errors, it has already checked the validity period.
+/// Returns `true` if a certificate was rejected only because of its issuer. In this case, the issuer is unknown, the CA
+/// with the issuer's name did not sign the certificate, or the server uses the certificate of a CA. When webpki reports
+/// one of these errors, it has already checked the validity period.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,

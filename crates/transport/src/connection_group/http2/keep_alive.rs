@@ -54,7 +54,7 @@ impl KeepAlive {
                 continue;
             }
             if self.ping.send_ping(Ping::opaque()).is_err() {
-                // The connection has ended. The error is returned when the connection is polled.
+                // The connection has ended, and the next poll of the connection returns the error.
                 return Poll::Pending;
             }
             self.is_waiting = true;
