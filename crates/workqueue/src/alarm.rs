@@ -16,9 +16,9 @@ pub(crate) type Source = Option<Arc<dyn Timer>>;
 /// timer locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// One timer for each executor that has a registered waiting task. The alarm uses the last timer in this list. The
-    /// last timer is kept after its executor's last task has stopped waiting, until a task of another executor waits.
-    /// The list is empty if no task has ever waited, or after the last timer has failed.
+    /// One timer for each executor that has a registered waiting task. The alarm uses the last timer in this list. If
+    /// no task is waiting, the list still contains the timer that the alarm has used last. The list is empty if no task
+    /// has ever waited, or after the last timer has failed.
     sources: Vec<Listed>,
     /// The time at which the timer fires, in nanoseconds since the queue was created.
     at: Option<u64>,
@@ -58,7 +58,7 @@ pub(crate) struct Planned {
 /// The result of storing a new sleep in the alarm, after the caller has polled the sleep once.
 pub(crate) enum Installed {
     Done,
-    /// Another thread has changed the alarm in the meantime, and the caller must drop this sleep outside the lock.
+    /// Another thread has changed the alarm, so the caller must drop this sleep outside the lock.
     Outdated(Sleep),
     /// The timer has called the alarm's waker in the meantime, and the caller must poll this sleep again.
     HasRung(Sleep),
@@ -147,9 +147,9 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns `true` if a thread is currently setting the alarm. The thread that is setting the alarm handles the call
-    /// of the alarm's waker after it has polled the new sleep. The current thread may be the thread that is setting the
-    /// alarm, because polling the sleep can call the waker.
+    /// Returns `true` if a thread is currently setting the alarm. This thread handles the call of the alarm's waker
+    /// after it has polled the new sleep. The caller may be the same thread, because polling the sleep can call the
+    /// waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung

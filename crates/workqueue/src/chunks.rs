@@ -2,9 +2,9 @@
 
 use std::ops::{Index, IndexMut};
 
-/// A vector that stores its elements in chunks of limited size. Growing the vector allocates at most one chunk, so a
-/// push holds the queue's lock for the same time whatever the length of the vector. A short vector takes no more memory
-/// than a [`Vec`].
+/// A vector that stores its elements in chunks of limited size. Growing the vector allocates at most one chunk and
+/// moves no elements, so a push into a long vector does not hold the queue's lock for longer. A short vector takes no
+/// more memory than a [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,

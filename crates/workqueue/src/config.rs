@@ -39,8 +39,8 @@ pub struct QueueConfig<K, C = StdClock> {
     /// Whether a rate-limited add counts as a failure if the key already has an earlier retry or is already queued.
     pub charge: RetryAccounting,
     /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in
-    /// flight. With `None`, failures are remembered until `forget` is called, as in client-go. The queue then keeps a
-    /// record of every key that has failed and was never forgotten. The default is one hour.
+    /// flight. With `None`, failures are remembered until `forget` is called, as in client-go. A queue with `None`
+    /// keeps a record of every key that has failed and was never forgotten. The default is one hour.
     ///
     /// Once this time has passed, the next method call on the queue removes the failures and calls `forget` on the
     /// limiter. While a worker waits for a key, the queue removes expired failures even without another call.

@@ -16,7 +16,7 @@ use crate::sync::{Arc, thread};
 use crate::wait::Unpark;
 use crate::wakers::WaiterId;
 
-/// The state of a queue when its shutdown ended, or when the wait for its end timed out.
+/// The state of a queue at the end of its shutdown, or when a wait for the end of the shutdown timed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport<K> {
@@ -38,7 +38,7 @@ pub struct ShutdownReport<K> {
 /// A handle that waits for the end of a shutdown. Threads call [`wait`](Drain::wait), and tasks await the drain as a
 /// future. Any number of drains can wait on the same queue.
 ///
-/// When the wait ends depends on the current shutdown mode of the queue. Therefore, a later call of [`shut_down`] with
+/// The current shutdown mode of the queue determines when the wait ends. Therefore, a later call of [`shut_down`] with
 /// a stricter mode can end a wait that takes too long. Queued keys are only processed while workers keep calling `get`.
 ///
 /// # Examples

@@ -37,9 +37,9 @@ use crate::shutdown::ShutdownMode;
 ///
 /// # User code
 ///
-/// Keys, orders, limiters and metrics providers are user code that can panic. The engine calls user code in one of two
-/// ways. Either the engine is in a consistent state, so that a panic can propagate immediately, or the call goes
-/// through [`Trash::catch`].
+/// Keys, orders, limiters and metrics providers are user code that can panic. If the engine is in a consistent state,
+/// it calls user code directly, so that a panic propagates immediately. Otherwise, the engine calls user code through
+/// [`Trash::catch`].
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
@@ -119,8 +119,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns `true` if the queue is shutting down and has no more keys to dequeue. A guard that is dropped later can
-    /// still queue its key.
+    /// Returns `true` if the queue is shutting down and has no more keys to dequeue. Later, dropping a guard may still
+    /// queue a key.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -129,8 +129,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the number of keys that can be dequeued now. The number excludes keys whose delay has ended but that
-    /// have not been queued yet.
+    /// Returns the number of keys that can be dequeued now. If the delay of a key has ended but the key has not been
+    /// queued yet, the key is not counted.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {
@@ -251,7 +251,7 @@ impl<K> Trash<K> {
     }
 
     /// Calls user code in the middle of an operation. If the user code panics, the operation continues, and the panic
-    /// propagates at its end.
+    /// propagates after the operation has finished.
     fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
         catch(call).map_err(|panic| self.rare().panic = Some(panic)).ok()
     }

@@ -115,7 +115,7 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
     let mut handout = section.hand_out();
     let (state, now) = section.parts();
     if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-        // A critical section fires only some of the due timers. Fire the remaining timers if no key was queued. Fire
+        // A critical section fires only some of the due timers, and these timers have queued no key. Therefore, fire
         // all due timers.
         drop(section);
         section = shared.caught_up();

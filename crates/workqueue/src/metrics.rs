@@ -157,8 +157,8 @@ pub(crate) struct Gauges {
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the `depth` metric. The series counts the dirty keys with one priority. The series without a priority
-/// counts the dirty keys of all priorities without a series of their own.
+/// A series of the `depth` metric. The series counts the dirty keys with one priority. If a priority has no series of
+/// its own, its keys are counted in the series `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 

@@ -10,7 +10,8 @@ use crate::panic::{Panic, catch};
 /// The time of a queue operation. The clock is read lazily, because most operations on a queue without delays do not
 /// need the time.
 ///
-/// If the clock panics, the operation continues with the latest known time, and the panic propagates at its end.
+/// If the clock panics, the operation continues with the latest known time. The panic propagates after the operation
+/// has finished.
 pub(crate) struct Now<'a> {
     clock: &'a dyn Clock,
     epoch: Instant,

@@ -57,8 +57,8 @@ use crate::wait::Wait;
 /// Panics in wakers and in user code under the lock propagate from methods and from the drop of a guard. The queue
 /// stays usable after a panic:
 ///
-/// - A call that has already dequeued a key returns the key instead of propagating the panic. Only the panic hook then
-///   reports the panic.
+/// - A call that has already dequeued a key returns the key instead of propagating the panic. In this case, only the
+///   panic hook reports the panic.
 /// - If the `Clone` implementation of a key panics, the key is marked as done.
 /// - If `push` of the `Order` panics, the key is not queued.
 /// - If the metrics provider panics, it is not called again.
@@ -143,8 +143,8 @@ impl<K, C: Clock> WorkQueue<K, C> {
         self.counts().queued
     }
 
-    /// Returns `true` if no key is queued. This method first queues keys whose delay has ended, and stops at the first
-    /// one. In contrast, [`len`](Self::len) queues all keys whose delay has ended.
+    /// Returns `true` if no key is queued. If no key is queued but the delay of a key has ended, this method queues the
+    /// key and returns `false`. In contrast, [`len`](Self::len) queues all keys whose delay has ended.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
@@ -181,8 +181,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     ///
     /// If the lock is contended and no worker is waiting for a key, `add` pushes the key to an inbox of at most 64
     /// operations and returns. The next thread that acquires the lock applies the operations in the inbox. Dropping a
-    /// guard uses the inbox in the same way. The inbox does not change the result of any call. However, a panic in a
-    /// key's `Eq`, the order or the metrics propagates from the call that applies the operations.
+    /// guard uses the inbox in the same way. The inbox does not change the result of any call. The only visible effect
+    /// is that a panic in a key's `Eq`, the order or the metrics propagates from the call that applies the operations.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
@@ -317,8 +317,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// # Cancel safety
     ///
     /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the future is woken but
-    /// dropped before its next poll, the queue wakes another waiter. If the future is woken but then not polled and not
-    /// dropped, a key can be delayed by up to one [millisecond](WorkQueue#latency).
+    /// dropped before its next poll, the queue wakes another waiter. Keeping a woken future without polling it can
+    /// delay a key by up to one [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
     ///

@@ -128,7 +128,8 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns `true` if no key is queued. Fires due timers until a timer has queued a key.
+    /// Returns `true` if no key is queued, not even after all due timers have fired. Stops firing timers once a key is
+    /// queued.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -180,7 +181,7 @@ impl<K, C: Clock> Shared<K, C> {
             None => None,
             Some(Ok(now)) => Some(now),
             // The clock has panicked, so the caller must wait for the lock. In the critical section, the caller reads
-            // the clock again, and the clock's panic propagates at the end of the section.
+            // the clock again. If the clock panics again, the panic propagates after the critical section.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)

@@ -67,7 +67,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
     /// marked as done first.
     ///
     /// `waits` creates the waiter. For a task, `waits` runs executor code, so it must be called outside the lock.
-    /// Therefore, if the first poll of a task finds no key, it acquires the lock a second time to register the waiter.
+    /// Therefore, if the first poll of a task finds no key, the poll releases the lock, and acquires it again to
+    /// register the waiter.
     fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -117,8 +118,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic in user code, unless this step has dequeued a key. Otherwise, no worker would process the
-    /// dequeued key. The panic hook has already reported the panic.
+    /// Propagates a panic in user code, unless this step has dequeued a key. A dequeued key must be returned, because
+    /// no other worker would process it. The panic hook has already reported the panic.
     #[inline]
     fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

@@ -17,8 +17,8 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// and stays notified until it is polled or dropped. At the end of each critical section with a listed waiter,
 /// [`settle`](Waiters::settle) restores three invariants:
 ///
-/// 1. There is one notified waiter per available key, but no more than one per processor. If there are fewer, no waiter
-///    is listed.
+/// 1. There is one notified waiter per available key, but no more than one per processor. Fewer waiters are notified
+///    only if no listed waiter is left.
 /// 2. A notified task that has not been polled within [`PATIENCE`] is no longer treated as notified. If a key is
 ///    available at that time, all listed waiters are notified, because any single waiter might also be delayed.
 /// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next
@@ -123,7 +123,7 @@ impl Waiters {
     /// The caller must set the alarm.
     ///
     /// An alarm for a notified task stays set after the task has been polled, because another task will be notified
-    /// soon. The alarm then fires unnecessarily at most once per millisecond, which is cheaper than setting the timer
+    /// soon. Such an alarm fires unnecessarily at most once per millisecond, which is cheaper than setting the timer
     /// for each key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);

@@ -175,8 +175,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind of delay that results from adding a delay of kind `kind` to a key that may already be delayed.
-    /// A pending retry remains a retry, so that [`DelayPolicy::Respect`] still applies.
+    /// Returns the kind of a key's delay after a delay of kind `kind` has been added. If the key already has a pending
+    /// retry, the delay remains a retry, so that [`DelayPolicy::Respect`] still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }

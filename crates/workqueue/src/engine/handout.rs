@@ -47,8 +47,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// Marks a key as not dirty when dropped. This guard keeps the record of a key consistent if user code panics after the
-/// key was removed from the order and before its record is updated.
+/// Marks a key as not dirty when dropped. User code can panic after the key was removed from the order and before its
+/// record is updated. In this case, dropping the guard makes the record consistent again.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,

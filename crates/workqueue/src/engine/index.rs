@@ -22,8 +22,8 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// The average number of entries per segment above which the table splits a segment. A segment has about twice this
-/// number of entries when it is split.
+/// The average number of entries per segment above which the table splits a segment. Just before the split, the segment
+/// has about twice this number of entries.
 const LOAD: usize = 384;
 
 impl Index {

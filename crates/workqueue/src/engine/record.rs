@@ -60,7 +60,7 @@ impl State {
     pub(super) const DIRTY: Self = Self(1);
     pub(super) const RUNNING: Self = Self(2);
     pub(super) const WAITING: Self = Self(4);
-    /// The record is in the list of vacant records. A record in this list may have been reused since. Only the table
+    /// The record is in the list of vacant records. A reused record stays in this list for some time. Only the table
     /// uses this flag.
     pub(super) const LISTED: Self = Self(8);
 

@@ -16,7 +16,7 @@ pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
     /// The first record in the list of vacant records, which has been vacant for the longest time. If the key of a
-    /// vacant record is added again, the record stays in the list until a search for a vacant record reaches it.
+    /// vacant record is added again, the record is reused, but stays in the list until a later search skips it.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,

@@ -13,8 +13,8 @@ pub(super) type Timer = (u64, Ticket);
 pub(super) struct TimerSet {
     /// The earliest timers, in descending order. This vector is empty only if the set is empty.
     next: Vec<Timer>,
-    /// All other timers, in unordered groups. The map key of a group is at most its earliest timer, and greater than
-    /// all timers of the previous groups.
+    /// All other timers, in unordered groups. No timer of a group is earlier than the map key of this group. All timers
+    /// of the previous groups are earlier than this map key.
     later: BTreeMap<Timer, Vec<Timer>>,
 }
 

@@ -5,15 +5,15 @@ use super::record::{NEVER, State};
 use crate::now::Now;
 use crate::order::Ticket;
 
-/// The maximum number of timers that are fired in one critical section, because each timer updates the timers and the
-/// table.
+/// The maximum number of timers that are fired in one critical section. Each timer takes time, because it updates the
+/// table and the other timers.
 const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
     /// Queues keys whose delay has ended, in the order of their deadlines, and removes expired failures. Fires at most
     /// [`FIRED_AT_ONCE`] timers. Returns `true` if no more timers are due.
     ///
-    /// For metrics and ageing, the key was queued when its delay ended, even if this method runs later.
+    /// If this method runs late, metrics and ageing still use the time at which the delay of the key ended.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {

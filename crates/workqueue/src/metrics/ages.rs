@@ -12,8 +12,8 @@ pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that started earlier than the last key of the list. A key starts earlier than the last key of the list
-    /// if the queue notices late that its delay has ended.
+    /// The keys that started earlier than the last key of the list. The reason for such a start time is that the queue
+    /// has noticed late that the delay of the key has ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     sum: u128,

@@ -11,7 +11,7 @@ pub struct Fifo {
     /// been popped or removed. All chunks except the last one are full. A freed chunk between other chunks stays in the
     /// list, but takes no memory.
     chunks: VecDeque<Vec<Ticket>>,
-    /// The number of places in freed chunks that have left the list.
+    /// The number of places in the freed chunks that have been removed from the list.
     gone: u64,
     /// The place of the ticket that the next `pop` returns.
     next: u64,

@@ -29,9 +29,9 @@ pub struct Priority {
     /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places are
     /// consecutive numbers.
     next: u64,
-    /// The time at which each key was queued, by place, for keys whose place differs from this time. With ageing, the
-    /// place of a key is usually the time at which it was queued. The place differs if the key became due before
-    /// another key that was pushed earlier.
+    /// With ageing, the place of a key is usually the time at which it was queued. For all other keys, this map
+    /// contains the time at which the key was queued, by place. The place differs from this time if the key became due
+    /// before another key that was pushed earlier.
     since: BTreeMap<u64, u64>,
 }
 

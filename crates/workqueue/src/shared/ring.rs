@@ -34,7 +34,7 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
     }
 }
 
-/// The maximum number of times that a new sleep is polled while each poll calls the waker.
+/// The maximum number of polls of a new sleep. The alarm fails if every one of these polls calls the waker.
 const POLLS: usize = 8;
 
 enum Armed {
@@ -63,8 +63,8 @@ impl<K, C: Clock> Shared<K, C> {
         panic.or(catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. If polling the new sleep calls the waker, polls the sleep again. The sleep is already due, or
-    /// the executor forces the task to yield.
+    /// Sets the alarm. Polling the new sleep calls the waker if the sleep is already due, or if the executor forces the
+    /// task to yield. In both cases, this method polls the sleep again.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {

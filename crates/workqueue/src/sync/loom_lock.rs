@@ -1,4 +1,4 @@
-//! Loom's locks, with a `try_lock` that can also fail in a model because another thread holds the lock.
+//! Loom's locks. Unlike loom's `try_lock`, the `try_lock` in this module can fail while another thread holds the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};

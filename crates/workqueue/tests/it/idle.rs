@@ -257,8 +257,8 @@ fn earlier_delay_wakes_the_thread_that_keeps_time() {
     });
 }
 
-/// The notified thread finds no key and parks until the next deadline. The queue cannot rely on a notified task in the
-/// same way, because the task may never be polled again.
+/// A notified thread that finds no key parks until the next deadline. A notified task may never be polled again, so the
+/// queue must not rely on the task to check the queue at the next deadline.
 #[test]
 fn notified_task_does_not_keep_the_time() {
     ends(|| {

@@ -156,7 +156,8 @@ impl Clock for CountedClock {
     }
 }
 
-/// The queue does not read the clock, and does not use the metrics provider of another queue with the same name.
+/// A queue without a metrics provider does not read the clock. It does not use the provider of another queue with the
+/// same name.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());

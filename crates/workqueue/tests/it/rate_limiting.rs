@@ -25,8 +25,8 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 #[test]
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
-    // Count every call as a failure, like client-go. client-go also counts a second call whose delay ends later than
-    // the first one.
+    // Count every call as a failure. client-go also counts a second call if its delay ends later than the delay of the
+    // first call.
     config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("one");

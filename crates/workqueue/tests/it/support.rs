@@ -32,7 +32,7 @@ pub(crate) struct Model {
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 
-    /// The expected metrics: the number of adds without merged ones, of dequeued keys, and of finished keys.
+    /// The expected metrics: the numbers of adds that were not merged, of dequeued keys, and of finished keys.
     pub(crate) adds: u64,
     pub(crate) gets: u64,
     pub(crate) dones: u64,

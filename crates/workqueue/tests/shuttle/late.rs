@@ -83,7 +83,8 @@ fn keys_keep_the_order_of_their_producer_thread() {
 fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
-        // The numbers of completed adds, of drops of guards that have begun, and of drops that have completed.
+        // The number of completed adds, the number of guards that threads have begun to drop, and the number of guards
+        // that have been dropped.
         let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         let adders = [0, 10].map(|first| {
             let added = Arc::clone(&added);
