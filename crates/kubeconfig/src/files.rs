@@ -119,8 +119,8 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     yaml::decode(bytes)
 }
 
-/// Opens a regular file. Rejects pipes and devices, because they cannot be read twice. In addition, opening a pipe
-/// blocks, and a device can be endless.
+/// Opens a regular file. Rejects pipes and devices, because they cannot be read twice. Opening a pipe can also block,
+/// and a device can be endless.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() {
         File::open(path)

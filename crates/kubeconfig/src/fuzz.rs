@@ -10,7 +10,7 @@ use crate::types::Kubeconfig;
 use crate::yaml::{self, Lines};
 
 /// Parses a file. If the file is valid, checks that the configuration is unchanged after it is written and parsed
-/// again, both with and without its secrets. Also checks that the line numbers of problems exist in the file.
+/// again, both with and without its secrets. Checks that the line numbers of problems exist in the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };

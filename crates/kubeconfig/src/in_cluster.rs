@@ -24,8 +24,8 @@ const NAME: &str = "in-cluster";
 /// Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only one setting.
 /// For example, if only the server is overridden, the client still uses the token of the service account.
 ///
-/// If a source is invalid, `infer` returns an error instead of trying the next source. Examples are an unreadable or
-/// invalid kubeconfig, and an override that chooses a missing context, cluster or user.
+/// If a source is invalid, `infer` returns an error instead of trying the next source. Examples of invalid sources are
+/// an unreadable or invalid kubeconfig, and an override that chooses a missing context, cluster or user.
 ///
 /// # Errors
 ///

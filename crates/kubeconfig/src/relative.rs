@@ -24,8 +24,8 @@ pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
-/// Makes `path` relative if it is inside `directory`. Otherwise the path stays absolute, because a relative path with
-/// `..` would become invalid when the kubeconfig is moved.
+/// Makes `path` relative if it is inside `directory`. A path outside of `directory` stays absolute, because a relative
+/// path with `..` would become invalid when the kubeconfig is moved.
 fn relativize(path: &mut PathBuf, directory: &Path) {
     if let Ok(rest) = path.strip_prefix(directory)
         && !rest.as_os_str().is_empty()

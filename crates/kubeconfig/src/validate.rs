@@ -11,8 +11,8 @@ use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::yaml::Lines;
 
 impl Kubeconfig {
-    /// Validates all clusters, users and contexts. Also checks that the cluster and user of each context exist. Checks
-    /// that the certificate files can be opened.
+    /// Validates all clusters, users and contexts. Checks that the cluster and user of each context exist. Checks that
+    /// the certificate files can be opened.
     ///
     /// # Errors
     ///

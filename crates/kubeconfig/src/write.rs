@@ -166,7 +166,8 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Clear the current context in all files. Otherwise, the current context of a later file would take effect.
+        // Clear the current context in all files, because a current context that remains in a later file would take
+        // effect.
         file.current_context.clear();
     }
 }
@@ -178,7 +179,8 @@ fn changes<V: Clone + PartialEq>(
     of_file: impl Fn(&V) -> bool,
     prepare: impl Fn(&mut V),
 ) {
-    // Remove deleted entries from all files. Otherwise, an entry with the same name in a later file would take effect.
+    // Remove deleted entries from all files, because a remaining entry with the same name in a later file would take
+    // effect.
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);

@@ -292,8 +292,8 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
 }
 
 /// Awaits `work`, and meanwhile reports new leaders. Returns `None` if the `Contest` ends before `work`, which happens
-/// only after a panic. If `new_leader` panics, drops `work` first and then returns the panic. Otherwise, a second panic
-/// in the drop of `work` would abort the process.
+/// only after a panic. If `new_leader` panics, drops `work` first and then returns the panic, because a second panic
+/// during unwinding would abort the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,

@@ -93,8 +93,8 @@ impl Leadership {
     ///
     /// Returns the same errors as [`Leadership::check`]. Also returns an error after the leader's work has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Create the permit's tracker token before checking the leadership. Otherwise, an elector that is ending the
-        // term might not wait for this permit.
+        // Create the permit's tracker token before checking the leadership, so that an elector that is ending the term
+        // waits for this permit.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;

@@ -45,8 +45,8 @@ pub struct LeaseSpec {
     pub holder_identity: Option<String>,
     /// The number of seconds for which the lease is valid after a renewal. Servers reject values below 1.
     pub lease_duration_seconds: Option<i32>,
-    /// The time at which the holder acquired the lease. An invalid time is treated as missing. Otherwise, one invalid
-    /// time would make the whole lease unreadable.
+    /// The time at which the holder acquired the lease. An invalid time is treated as missing, so that the rest of the
+    /// lease can still be read.
     pub acquire_time: Option<MicroTime>,
     /// The time of the holder's last renewal. An invalid time is treated as missing.
     pub renew_time: Option<MicroTime>,

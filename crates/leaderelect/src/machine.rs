@@ -8,8 +8,8 @@
 //! - The deadline of a term is `renew_deadline` after the last successful write was *sent*.
 //! - When the `Machine` observes a deletion, or another record or uid, it ends the term before it does anything else. A
 //!   term never resumes, and the next term begins only after the work of the previous term has ended.
-//! - Each write replaces a version that the `Machine` has observed. The `Machine` releases the lock only after the
-//!   leader's work has ended, and only if the last read returned a record of the same term.
+//! - Each write replaces a version that the `Machine` has observed. After the leader's work has ended, the `Machine`
+//!   releases the lock if the last read returned a record of the same term.
 
 mod departing;
 mod following;

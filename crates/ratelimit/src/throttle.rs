@@ -256,8 +256,8 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Reserves a token. Returns `None` if the token is already available. Otherwise, returns the position of the new
-    /// waiter and the time at which its token becomes available.
+    /// Reserves a token. Returns `None` if the token is already available. If it is not, returns the position of the
+    /// new waiter and the time at which its token becomes available.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();

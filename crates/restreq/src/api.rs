@@ -138,7 +138,7 @@ impl<T: Resource<Scope = NamespaceScope>> Api<T> {
 
 impl<T> Api<T> {
     /// Creates an `Api` for a resource that is only known at run time. If `namespace` is `None`, the `Api` is for all
-    /// namespaces. If it is an empty string, the default namespace of the client is used.
+    /// namespaces. If `namespace` is an empty string, the default namespace of the client is used.
     ///
     /// # Errors
     ///

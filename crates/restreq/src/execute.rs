@@ -151,9 +151,9 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// If the request fails before the response headers arrive, returns the same errors as [`send`](Self::send). If the
-    /// connection is lost before the response headers arrive, the request is retried only on a reused connection,
-    /// because such a connection has most likely died while it was idle.
+    /// If the request fails before the response headers arrive, returns the same errors as [`send`](Self::send). If a
+    /// reused connection is lost before the response headers arrive, the request is retried, because the connection has
+    /// most likely died while it was idle. If a new connection is lost, the request is not retried.
     ///
     /// # Cancel safety
     ///

@@ -179,8 +179,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status` object, even if it also has the fields of a list. Otherwise, an informer would treat the empty
-    // list as the deletion of all objects.
+    // Reject a `Status` object, even if it also has the fields of a list. An informer would treat such an empty list as
+    // the deletion of all objects.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

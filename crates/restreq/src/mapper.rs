@@ -22,9 +22,9 @@ use crate::client::RestClient;
 /// are fetched again. A lookup can therefore find a resource that was created just before. Lookups that miss the cache
 /// at the same time share one fetch. There is at least one second between two fetches.
 ///
-/// If the server supports aggregated discovery, a fetch reads two documents that cover all groups. Otherwise, a fetch
-/// reads one document per group version. The groups of an aggregated API server are missing while this server is down.
-/// If a lookup fails, the error lists the missing groups.
+/// If the server supports aggregated discovery, a fetch reads two documents that cover all groups. On other servers, a
+/// fetch reads one document per group version. The groups of an aggregated API server are missing while this server is
+/// down. If a lookup fails, the error lists the missing groups.
 ///
 /// # Examples
 ///

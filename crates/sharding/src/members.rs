@@ -71,8 +71,8 @@ impl Members {
     }
 
     /// Returns the role of the lease with the given name. Returns `None` for shard leases with this replica's number of
-    /// shards, because the electors observe these leases themselves. Also returns `None` for names that this crate does
-    /// not use.
+    /// shards, because the electors observe these leases themselves. Returns `None` for names that this crate does not
+    /// use.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
         // In older versions of this crate, lease names do not contain the number of shards, so the number is unknown.

@@ -82,8 +82,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidConfig`] with the first rule that `config` violates. Also returns an error if `name` is not a
-    /// valid label value.
+    /// Returns [`InvalidConfig`] with the first rule that `config` violates, or if `name` is not a valid label value.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
         if config.electors.election.coordinated {
             return Err(InvalidConfig::CoordinatedShards);
@@ -164,8 +163,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // End the membership first, so that the other replicas reassign the shards.
         let present = async {
-            // Become a member only after a successful list request. Otherwise, other replicas would wait for a replica
-            // that cannot list leases and therefore never works.
+            // Become a member only after a successful list request, because other replicas would wait for a member that
+            // cannot list leases and therefore never works.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

@@ -508,7 +508,7 @@ impl PooledConnection {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
             // Do not reuse the connection if the request body is still being uploaded. After an early response, the
-            // upload may never end. In addition, the upload may run user code, which must not run under the lock.
+            // upload may never end. The upload may also run user code, which must not run under the lock.
             Sender::Http1(http1) => {
                 if !(http1.hand_to_watcher() && http1.is_ready()) {
                     return group.update_pool(|pool| pool.lost(self.conn));

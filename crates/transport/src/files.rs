@@ -119,8 +119,8 @@ fn is_clock_paused() -> bool {
     !(before..=std::time::Instant::now()).contains(&shown)
 }
 
-/// Keeps tokio's clock, if paused, from advancing until the returned guard is dropped. Otherwise, all deadlines would
-/// expire during a file read, because tokio does not know that another thread is reading.
+/// Keeps tokio's clock, if paused, from advancing until the returned guard is dropped. Without the guard, all deadlines
+/// would expire during a file read, because tokio does not know that another thread is reading.
 ///
 /// The guard belongs to a blocking task that ends when the guard is dropped. The shutdown of a runtime waits for its
 /// blocking tasks. There is no deadlock, because the runtime first drops the task that owns the guard.

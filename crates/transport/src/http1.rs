@@ -116,7 +116,7 @@ impl Http1 {
         Ok(response.map(|()| body))
     }
 
-    /// Polls the next part of the response body. Also continues sending the request body.
+    /// Polls the next part of the response body, and continues sending the request body.
     pub(super) fn poll_frame(
         &mut self,
         body: &mut ResponseBody,

@@ -101,8 +101,8 @@ impl Timer {
         }
     }
 
-    /// Polls the timer without regard to tokio's cooperative budget. Otherwise, the deadline would have no effect on a
-    /// future that exhausts the budget.
+    /// Polls the timer even if the task has exhausted tokio's cooperative budget. Therefore, the deadline is effective
+    /// even if the future exhausts the budget.
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         pin!(unconstrained(self.sleep.as_mut())).poll(cx)
     }

@@ -167,7 +167,7 @@ impl TlsSource {
         shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // Ignore a plugin run that is older than the current one. Otherwise, a slow request could restore an old
+        // Ignore a plugin run that is older than the current run, so that a slow request does not restore an old
         // certificate.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());

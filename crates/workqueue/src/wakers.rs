@@ -32,8 +32,8 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Registers a waiter and returns its ID. A waiter with an ID keeps its position. Also returns the previous waker
-    /// of the waiter, which the caller must drop outside the lock.
+    /// Registers a waiter. A waiter with an ID keeps its position. Returns the ID and the previous waker of the waiter.
+    /// The caller must drop the previous waker outside the lock.
     pub(crate) fn join(
         &mut self,
         id: Option<WaiterId>,

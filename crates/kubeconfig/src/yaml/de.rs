@@ -109,8 +109,8 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// Rejects lists where a struct is expected. Otherwise, serde would decode the items of the list as the fields of
-    /// the struct.
+    /// Rejects lists where a struct is expected, because serde would decode the items of the list as the fields of the
+    /// struct.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

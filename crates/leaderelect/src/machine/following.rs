@@ -10,8 +10,8 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Returns a candidate's next request. The request is a write if the watch has reported a free lock. Otherwise, the
-    /// request is a read.
+    /// Returns a candidate's next request. The request is a write if the watch has reported a free lock, and a read
+    /// otherwise.
     pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
         let free = self.vacancy.take().filter(|_| now.monotonic >= self.write_not_before);
         match free.and_then(|free| Some((self.takeover(&free, now.monotonic)?, free))) {

@@ -144,8 +144,8 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// Returns an error if `key` is not a valid label key. Also returns an error if `bound` is negative, because a
-    /// label value cannot start with a sign.
+    /// Returns an error if `key` is not a valid label key, or if `bound` is negative. A label value cannot start with a
+    /// sign.
     pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }

@@ -64,8 +64,8 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics, but only after all other wakers have been called. Also panics if the new time cannot
-    /// be represented as an [`Instant`]. The clock's time does not change if the new time cannot be represented.
+    /// Panics if a waker panics, but only after all other wakers have been called. Panics without changing the clock's
+    /// time if the new time cannot be represented as an [`Instant`].
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();

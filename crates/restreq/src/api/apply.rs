@@ -58,7 +58,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. Otherwise, returns the same errors as [`apply`](Self::apply).
+    /// Returns `NotFound` if the object does not exist. All other errors are the same as for [`apply`](Self::apply).
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }

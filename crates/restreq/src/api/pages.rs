@@ -42,7 +42,7 @@ struct Cursor<T> {
     api: Api<T>,
     /// `None` after the last page and after an error.
     next: Option<ListOptions>,
-    /// The continue tokens of all pages so far. If a token is repeated, the list would never end.
+    /// The continue tokens of all pages so far. A repeated token would make the list endless.
     tokens: HashSet<String>,
 }
 
@@ -136,8 +136,8 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Wait until the channel has a free slot before requesting a page. Otherwise, the task would buffer one
-            // page more than `pages`.
+            // Wait until the channel has a free slot before requesting a page, because the task would otherwise buffer
+            // one page more than `pages`.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {

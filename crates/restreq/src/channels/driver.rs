@@ -20,8 +20,8 @@ use crate::websocket::{MAX_MESSAGE, WebSocket};
 
 /// Transfers data between a WebSocket and the streams of its channels.
 ///
-/// Sending and receiving are independent of each other. Otherwise, there could be a deadlock if a command copies its
-/// input to its output.
+/// Sending and receiving are independent of each other, to avoid a deadlock if a command copies its input to its
+/// output.
 ///
 /// If the buffer of a reader is full, the driver keeps one message and stops reading from the WebSocket, which makes
 /// the server wait. The operating system detects a lost peer with the TCP settings in `connect.rs`.

@@ -45,8 +45,8 @@ pub(super) const CLOSE: u8 = 255;
 pub(super) const MAX_UNREAD: usize = 64 << 10;
 /// The memory overhead of a stored message in bytes.
 const OVERHEAD: usize = 64;
-/// Received messages smaller than this are copied. Otherwise, a small message could keep an entire read buffer in
-/// memory.
+/// Received messages smaller than this are copied, because a small message could otherwise keep an entire read buffer
+/// in memory.
 const SMALL: usize = 4 << 10;
 /// The maximum size of a message from the client in bytes, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;

@@ -186,7 +186,7 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         let error = soon(client.get().send()).await.unwrap_err();
         assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
         assert!(!error.to_string().contains("hush"), "{error}");
-        // The client must pause before it runs the plugin again. Otherwise, it would run the plugin for each request.
+        // The client must pause before it runs the plugin again, and must not run the plugin for each request.
         skip(2).await;
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 2);

@@ -270,7 +270,7 @@ async fn read_ahead_is_bounded() {
     }
 }
 
-/// If a continue token is repeated, the list would never end.
+/// A repeated continue token would make the list endless.
 #[tokio::test]
 async fn repeated_continue_token_is_an_error() {
     let same = r#"{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a"}}]}"#;

@@ -453,7 +453,7 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
 }
 
 /// A connection is established on the runtime of the request that started the attempt. If this runtime is blocked, the
-/// client must start another attempt. Otherwise, requests on all other runtimes would wait forever.
+/// client must start another attempt, because requests on all other runtimes would otherwise wait forever.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -208,7 +208,7 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input first. Otherwise, the kernel would send a TCP reset because of the unread input, and the
+            // Read the input first, because the kernel sends a TCP reset if a socket is closed with unread input. The
             // reset could overtake the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })

@@ -301,8 +301,8 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
                 .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
         ]
     });
-    // A frame must be an object or an array. Otherwise, the numbers `1` and `2` in succession could not be
-    // distinguished from 12.
+    // A frame must be an object or an array, because two consecutive frames `1` and `2` could not be distinguished from
+    // the number 12.
     nested.prop_filter("a container", |value| value.is_object() || value.is_array())
 }
 

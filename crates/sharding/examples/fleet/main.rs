@@ -84,8 +84,8 @@ struct Work {
     /// The number of objects that each replica handles.
     owned: Mutex<Vec<usize>>,
     reconciled: AtomicUsize,
-    /// The leader's work begins after the elections. Otherwise, replicas would join while other replicas list objects
-    /// in the same thread, and each shard would move several times.
+    /// The leader's work begins after the elections. If it began earlier, replicas would join while other replicas list
+    /// objects in the same thread, and each shard would move several times.
     begun: CancellationToken,
 }
 

@@ -31,8 +31,8 @@ use crate::request_body::RequestBody;
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The flow-control window of a connection in bytes. RFC 9113, section 6.9.1, allows no larger window.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The window of the connection must be at least the sum of the windows of all streams. Otherwise, unread responses
-/// could block other responses.
+/// The window of the connection must be at least the sum of the windows of all streams, so that unread responses do not
+/// block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 /// The maximum size of the response headers in bytes, as in hyper.
 const MAX_HEADERS: u32 = 16 << 10;
@@ -152,7 +152,8 @@ async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
 }
 
 /// Sends the request body until the flow-control window is full or the body is pending. Returns `None` if the entire
-/// body was sent or the stream has ended. Otherwise, returns the reason with which the stream must be reset.
+/// body was sent or the stream has ended. If the upload fails or is abandoned, returns the reason with which the stream
+/// must be reset.
 fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -161,8 +162,8 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
         if stream.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
         }
-        // Only read from the body while there is space in the flow-control window. Otherwise, h2 would buffer a large
-        // body in memory.
+        // Only read from the body while there is space in the flow-control window, because h2 would otherwise buffer a
+        // large body in memory.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {

@@ -293,8 +293,8 @@ mod tests {
             (Method::POST, "/", &[], empty(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
             (Method::DELETE, "/", &[], empty(), "DELETE / HTTP/1.1\r\n\r\n"),
             (Method::DELETE, "/", &[], bytes(), "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
-            // An incorrect `Content-Length` from the caller is replaced. Otherwise, the server would interpret part of
-            // the body as the next request.
+            // An incorrect `Content-Length` from the caller is replaced, because the server would otherwise interpret
+            // part of the body as the next request.
             (
                 Method::PUT,
                 "/",

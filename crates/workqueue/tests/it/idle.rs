@@ -267,8 +267,8 @@ fn notified_task_does_not_keep_the_time() {
         let stuck = Task::waits(&queue);
         thread::scope(|scope| {
             let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
-            // Wait until the thread has parked without a deadline. Otherwise, the alarm could not be distinguished from
-            // a wake-up of the thread itself.
+            // Wait until the thread has parked without a deadline, so that the test can distinguish the alarm from a
+            // wake-up of the thread itself.
             while clock.sleepers() == 0 {
                 thread::yield_now();
             }

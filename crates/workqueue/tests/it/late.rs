@@ -247,8 +247,8 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// A key begins to age when it is added. Otherwise, a second key with a priority one level higher would overtake the
-/// first key, although it is added more than one step later.
+/// A key begins to age when it is added. Therefore, a second key that is added more than one step later does not
+/// overtake the first key, even if its priority is one level higher.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);

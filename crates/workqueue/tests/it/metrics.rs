@@ -46,8 +46,8 @@ fn durations(memory: &InMemoryProvider, name: &str) -> (u64, Duration) {
     (found.count(), Duration::from_secs_f64(found.sum()))
 }
 
-/// client-go stops its metrics ticker at shutdown. In contrast, Pintle computes gauges when they are read, and removes
-/// them when the queue is dropped.
+/// client-go stops its metrics ticker at shutdown. Pintle computes gauges when they are read, and removes them when the
+/// queue is dropped.
 #[test]
 fn m1_metrics_end_with_the_queue() {
     let (queue, _clock, memory) = queue();

@@ -75,8 +75,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The `next` future is dropped, with or without a poll. In both cases, the worker's finished key is marked as done,
-/// and no wake-up is lost.
+/// The `next` future is dropped, with or without a poll. The worker's finished key is marked as done in both cases, and
+/// no wake-up is lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {
