@@ -133,7 +133,8 @@ impl From<Error> for ApiError {
 pub struct Problem {
     /// The file that contains the problem, if known.
     pub file: Option<PathBuf>,
-    /// The line number in the file, starting at 1. If the field is missing, this is the line number of its parent.
+    /// The line number of the field in the file, starting at 1, or the line number of its parent if the field is
+    /// missing.
     pub line: Option<usize>,
     /// The path of the invalid field, such as `clusters["eu-1"].server`.
     pub field: String,

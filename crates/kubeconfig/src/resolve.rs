@@ -106,8 +106,8 @@ impl Kubeconfig {
     ///
     /// - [`Error::NoContext`] if no context is chosen by the kubeconfig or the overrides.
     /// - [`Error::NotFound`] if the chosen context, cluster or user does not exist.
-    /// - [`Error::Invalid`] if the context, its cluster or its user is invalid. The error contains all of their
-    ///   problems. Problems in other entries are ignored.
+    /// - [`Error::Invalid`] if the context, its cluster or its user is invalid. The error contains all problems of
+    ///   these three entries. Problems in other entries are ignored.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;

@@ -15,9 +15,10 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// In this struct, clusters, users and contexts are maps. In a file, they are lists of named entries. Unknown fields
-/// are preserved when a file is read and written. Only comments and the order of fields are lost. `Debug` shows no
-/// secrets. Use [`redacted`](Self::redacted) to print a configuration as YAML without secrets.
+/// In this struct, clusters, users and contexts are maps. In a kubeconfig file, clusters, users and contexts are lists
+/// of named entries. Unknown fields are preserved when a file is read and written. Only comments and the order of
+/// fields are lost. `Debug` shows no secrets. Use [`redacted`](Self::redacted) to print a configuration as YAML without
+/// secrets.
 ///
 /// # Examples
 ///
@@ -76,7 +77,7 @@ pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The host name to expect in the server's certificate. If this is empty, the host in the URL is used.
+    /// The host name to expect in the server's certificate. If the host name is empty, the host in the URL is used.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
     /// Whether to accept any server certificate without verifying it.

@@ -13,7 +13,8 @@ use crate::term::TermEnd;
 ///
 /// The elector calls `on_started_leading` once per term, unless the term is over before the elector is polled. The
 /// elector calls `on_stopped_leading` once after the leader's work has ended, whatever the reason. An elector that
-/// never leads skips both callbacks. The elector calls `on_new_leader` each time it observes a new holder, in order.
+/// never leads does not call `on_started_leading` or `on_stopped_leading`. The elector calls `on_new_leader` each time
+/// it observes a new holder, in order.
 ///
 /// # Examples
 ///
@@ -34,9 +35,9 @@ pub struct LeaderCallbacks<W, T> {
     /// keeps renewing the lock until the work has ended. If the work returns on its own, the election ends too. If the
     /// work returns because the term is over, the election continues, and the elector can lead again.
     pub on_started_leading: W,
-    /// Called when a term has ended, even if the leader's work panicked. Before this call, the elector waits for the
-    /// leader's work and for all concurrent work in [`Leadership::run`]. If the elector is dropped or another callback
-    /// panics, the elector drops the leader's work and then immediately calls `on_stopped_leading`.
+    /// Called when a term has ended, even if the leader's work panicked. The elector first waits for the leader's work
+    /// and for all concurrent work in [`Leadership::run`]. If the elector is dropped or another callback panics, the
+    /// elector drops the leader's work and then immediately calls `on_stopped_leading`.
     pub on_stopped_leading: StoppedHook<T>,
     /// Called with the identity of the new holder, which may be this elector's own identity. An empty identity means
     /// that the lock is free.

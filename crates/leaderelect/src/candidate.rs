@@ -24,8 +24,9 @@ use crate::watching::{Events, WatchMessage, follow, watch_one};
 /// all of them support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields. The name of the
-/// LeaseCandidate object is the candidate's identity. The LeaseCandidate must be in the same namespace as the Lease.
+/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. A `LeaseCandidate` of the API version `v1alpha2` has the same
+/// fields. The name of the LeaseCandidate object is the candidate's identity. The LeaseCandidate must be in the same
+/// namespace as the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LeaseCandidate {
     /// `apiVersion` and `kind`.
@@ -51,7 +52,7 @@ pub struct LeaseCandidateSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
     /// The time at which the candidate last renewed this object or responded to a ping. The candidate expires 30
-    /// minutes after this time.
+    /// minutes later.
     pub renew_time: Option<MicroTime>,
     /// The version of the program without a leading `v`, such as `1.36.0`.
     pub binary_version: String,

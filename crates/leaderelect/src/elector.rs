@@ -110,7 +110,7 @@ impl<L: Lock> LeaderElector<L> {
     /// When the `stop` token is cancelled, the elector asks the leader's work to finish, and keeps renewing the lock
     /// until it has finished. The elector then waits for all [permits](Leadership::permit) and for all concurrent work
     /// in [`Leadership::run`], at most until the term's deadline. Finally, the elector tries for up to `renew_deadline`
-    /// to release the lock. If the term is lost in the meantime, the elector drops the leader's work.
+    /// to release the lock. If the term is lost before the leader's work has finished, the elector drops the work.
     ///
     /// # Panics
     ///
@@ -291,9 +291,9 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Awaits `work`, and meanwhile reports new leaders. Returns `None` if the `Contest` ends before `work`, which happens
-/// only after a panic. If `new_leader` panics, drops `work` first and then returns the panic, because a second panic
-/// during unwinding would abort the process.
+/// Awaits `work`, and reports new leaders while `work` is running. Returns `None` if the `Contest` ends before `work`,
+/// which happens only after a panic. If `new_leader` panics, drops `work` first and then returns the panic, because a
+/// second panic during unwinding would abort the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,

@@ -119,8 +119,8 @@ pub trait Lock: Send + Sync + 'static {
         true
     }
 
-    /// Returns the metrics provider and the event hook for electors that configure neither. By default, both are
-    /// `None`.
+    /// Returns the default metrics provider and the default event hook for electors that use this lock. The default
+    /// implementation returns `None` for both.
     fn observers(&self) -> Observers {
         Observers::default()
     }
@@ -205,7 +205,8 @@ pub struct LeaseLock<A> {
     /// Whether the elector watches the lease to detect immediately when it is released. The default is `true`. If the
     /// watch is forbidden, fails or reports no events, the elector polls the lease instead.
     pub watch: bool,
-    /// The metrics provider and the event hook for electors that configure neither. By default, both are `None`.
+    /// The default metrics provider and the default event hook for electors that use this lock. Both are `None` unless
+    /// set.
     pub observers: Observers,
 }
 

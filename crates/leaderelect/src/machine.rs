@@ -42,7 +42,8 @@ pub struct Machine {
     retries: Backoff,
     jitter: Jitter,
     first_renewal: Duration,
-    /// Renewals are sent at multiples of this duration on the monotonic clock. Zero allows any time.
+    /// The grain of renewal times. Renewals are sent at multiples of `grain` on the monotonic clock. Zero allows any
+    /// time.
     grain: Duration,
     phase: Phase,
     stopping: bool,
@@ -57,7 +58,7 @@ pub struct Machine {
     /// The time of the next tick, unless a signal arrives first.
     next_try: Duration,
     observed: Option<Observation>,
-    /// A deleted lock is treated as held until this time.
+    /// The time until which a deleted lock is treated as held.
     held_until: Duration,
     /// The time at which the lock was first observed to be missing.
     absent_since: Option<Duration>,
@@ -72,7 +73,7 @@ pub struct Machine {
     last_term: Option<(String, LeaderElectionRecord)>,
     /// The time in the last record that was sent.
     last_written: Option<Stamp>,
-    /// No record is written before this time, because the times in records must not be ahead of the clock.
+    /// The earliest time of the next write, because the times in records must not be ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }

@@ -9,7 +9,7 @@ use crate::token::Token;
 use crate::watching::map;
 
 /// The holder that a [`MultiLock`] reports if its two locks disagree about the holder, like client-go's
-/// `UnknownLeader`. Contenders must not use this identity.
+/// `UnknownLeader`. Contenders must not use [`UNKNOWN_LEADER`] as their identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
 /// A pair of locks that the leader always holds together, like client-go's `MultiLock` for `configmapsleases` and

@@ -144,7 +144,7 @@ impl<L: Lock> Shell<L> {
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // Sending fails only if the task has ended, and the receiver then gets no message.
+        // Sending fails only if the task has ended. In this case, the receiver gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }

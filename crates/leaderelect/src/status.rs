@@ -50,7 +50,7 @@ pub(crate) struct Observed {
     /// The failed writes since the last successful write, or since the lock last changed.
     pub(crate) write_outage: Option<Outage>,
     /// The failed list requests for the leases of `Shards` (in the crate `pintle-sharding`) since the last successful
-    /// list. Only the status of the membership lease reports this outage.
+    /// list. Only the status of the membership lease reports an outage of list requests.
     pub(crate) list_outage: Option<Outage>,
 }
 
@@ -114,7 +114,7 @@ impl ElectionStatus {
     }
 
     /// Returns the error of the last failed request for the lock. Returns `None` if the last read and the last write
-    /// both succeeded. Also returns `None` if another contender changed the lock after a failed write.
+    /// both succeeded, or if another contender changed the lock after a failed write.
     pub fn last_error(&self) -> Option<String> {
         self.outage().map(|outage| outage.error)
     }

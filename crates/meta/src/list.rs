@@ -45,7 +45,7 @@ impl<'a, T> IntoIterator for &'a List<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The list's revision. A watch that starts at this revision sends all changes that happen after the list.
+    /// The list's revision. A watch that starts at the list's revision sends all changes that happen after the list.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// An opaque token with which the next page can be requested. Empty on the last page.

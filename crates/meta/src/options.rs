@@ -73,8 +73,8 @@ pub struct WatchOptions {
     pub field_selector: FieldSelector,
     /// Watches only objects for which the hash of a field is in a range, as in [`ListOptions`].
     pub shard_selector: String,
-    /// The revision after which the watch starts. The watch sends only events after this revision. If this is empty or
-    /// `"0"`, the watch first sends an added event for each existing object.
+    /// The revision after which the watch starts. The watch sends only events after this revision. If the revision is
+    /// empty or `"0"`, the watch first sends an added event for each existing object.
     pub resource_version: String,
     /// How the server interprets `resource_version`. A streaming list requires `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
@@ -90,9 +90,9 @@ pub struct WatchOptions {
 /// How the server interprets the `resourceVersion` in a list or watch request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
-    /// Returns the state exactly at this revision.
+    /// Returns the state exactly at the requested revision.
     Exact,
-    /// Returns the state at this revision or a later one.
+    /// Returns the state at the requested revision or a later one.
     NotOlderThan,
 }
 
@@ -144,9 +144,10 @@ impl WriteOptions {
 /// How a server treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FieldValidation {
-    /// The server silently drops these fields.
+    /// The server silently drops unknown and duplicate fields.
     Ignore,
-    /// The server drops these fields and sends a warning. `Warn` is the server's default since Kubernetes 1.27.
+    /// The server drops unknown and duplicate fields, and sends a warning. `Warn` is the server's default since
+    /// Kubernetes 1.27.
     #[default]
     Warn,
     /// The server rejects the request.

@@ -28,7 +28,8 @@ pub enum RawObject {
     /// The JSON bytes, which may be invalid UTF-8 or represent a value other than an object. [`decode`](Self::decode)
     /// reports both.
     Json(Bytes),
-    /// An object that exceeds the size limit of the source. The source skips only this object and delivers all others.
+    /// An object that exceeds the size limit of the source. The source skips the oversized object and delivers all
+    /// other objects.
     Oversized(Box<Oversized>),
 }
 

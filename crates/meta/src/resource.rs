@@ -175,7 +175,7 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// A resource with its kind and scope. A client needs this information to send requests.
+/// A resource with its kind and scope, which a client needs to send requests.
 ///
 /// # Examples
 ///

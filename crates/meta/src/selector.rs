@@ -63,8 +63,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns `true` if Go's `%q` prints `c` without an escape sequence. Rust's `escape_debug` escapes the same
-/// characters, except that it also escapes a combining character at the start of a string.
+/// Returns `true` if Go's `%q` prints `c` without an escape sequence. Rust's `escape_debug` escapes the same characters
+/// as `%q`, and a combining character at the start of a string.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

@@ -7,11 +7,12 @@ use crate::jitter::{Jitter, scale};
 /// Computes increasing delays for the retries of an operation, and starts over after a success.
 ///
 /// This type corresponds to client-go's `wait.Backoff` and `BackoffManager`, except for the reset. A `Backoff` only
-/// computes delays. It does not sleep or read a clock.
+/// computes delays, and does not sleep or read a clock.
 ///
-/// Callers [reset](Backoff::reset) the backoff after a success. In contrast, client-go's manager resets itself after
-/// some time without a failure, such as two minutes. Until this time has passed, client-go's delays stay long even
-/// after a success. If each attempt takes longer than this time, client-go's delays never increase.
+/// Callers [reset](Backoff::reset) the backoff after a success. client-go's manager has a reset period, such as two
+/// minutes, and resets itself after this period without a failure. Before the end of the reset period, client-go's
+/// delays stay long even after a success. If each attempt takes longer than the reset period, client-go's delays never
+/// increase.
 ///
 /// # Examples
 ///
@@ -52,7 +53,7 @@ pub struct BackoffConfig {
     pub jitter: f64,
     /// The number of failures after which the delay stops increasing. The default is no limit.
     pub steps: u32,
-    /// The longest `Retry-After` that the backoff accepts. Longer values are reduced to this maximum. The default is 10
+    /// The maximum `Retry-After` that the backoff accepts. Longer values are reduced to the maximum. The default is 10
     /// minutes.
     pub longest_retry_after: Duration,
 }

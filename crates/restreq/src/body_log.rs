@@ -17,8 +17,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// words, ignoring case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// Resources and subresources that contain secrets. A body is not logged if the path of the request contains one of
-/// these names.
+/// The names of resources and subresources that contain secrets. A body is not logged if the path of the request
+/// contains one of these names.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {

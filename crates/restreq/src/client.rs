@@ -30,7 +30,7 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// # Retries
 ///
 /// If API Priority and Fairness rejects a request, the client waits for the delay that the server requests, and then
-/// retries the request. Other requests do not wait for this delay.
+/// retries the request. Other requests of the client do not wait for this delay.
 ///
 /// # Tasks
 ///
@@ -204,11 +204,12 @@ pub struct RestClientConfig {
     /// request delays all requests.
     pub backoff: Option<ItemBackoffConfig>,
     /// Whether requests are subject to the rate limit and the back-off of the client. `true` by default. `false` makes
-    /// all requests [`unthrottled`](Request::unthrottled). Disable this for a client that only sends urgent requests,
-    /// such as lease renewals.
+    /// all requests [`unthrottled`](Request::unthrottled). Set `throttled` to `false` for a client that only sends
+    /// urgent requests, such as lease renewals.
     pub throttled: bool,
     /// Whether to use the proxies in the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`
-    /// if [`ClientConfig::proxy_url`] is `None`. `true` by default. If this is `false`, the client connects directly.
+    /// if [`ClientConfig::proxy_url`] is `None`. `true` by default. If the field is `false`, the client ignores these
+    /// variables and connects directly.
     pub proxy_from_environment: bool,
     /// The handler for warnings from the server. By default, warnings are logged.
     pub warning_handler: Arc<dyn WarningHandler>,

@@ -125,8 +125,8 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Skips tokens that are nested more deeply than `deepest`. In a typical body, this applies to most tokens.
-    /// Incomplete tokens and escapes are left to [`step`](Self::step).
+    /// Skips tokens that are nested more deeply than `deepest`. In a typical body, most tokens are skipped. Incomplete
+    /// tokens and escapes are left to [`step`](Self::step).
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {

@@ -207,8 +207,8 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
         if let Some(instrument) = self.lock().get(&labels) {
             return Arc::clone(instrument);
         }
-        // Do not hold the lock while instruments are created or dropped. If another thread has inserted an instrument
-        // in the meantime, the new one is dropped.
+        // Do not hold the lock while instruments are created or dropped. If another thread has already inserted an
+        // instrument, the new instrument is dropped.
         let made = Arc::from(make());
         let mut instruments = self.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))

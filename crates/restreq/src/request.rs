@@ -290,7 +290,7 @@ impl Request {
     }
 
     /// Sets the maximum number of retries. 10 by default. This setter works even if an earlier setter has failed.
-    /// Regardless of this number, requests are only retried if it is safe.
+    /// Requests are only retried if it is safe, whatever the maximum number of retries.
     ///
     /// If the request has no deadline, the total pause between attempts is limited to one minute. When this limit is
     /// reached, or when the retry budget of the client is exhausted, the last response is returned. The retry budget

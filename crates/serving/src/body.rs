@@ -15,7 +15,7 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 /// bodies are sent in chunks.
 const MAX_WITH_LENGTH: usize = 2048;
 
-/// Returns a body that consists of these bytes.
+/// Returns a body that consists of `bytes`.
 pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     let bytes = bytes.into();
     if bytes.len() > MAX_WITH_LENGTH {

@@ -20,8 +20,8 @@ tokio::task_local! {
 /// Runs the futures that hyper spawns for the streams of a connection.
 ///
 /// A request without a body is polled once on the task of the connection. Most requests complete during this poll,
-/// which avoids waking another thread and allows several responses to be sent together. A request that is still pending
-/// after the poll is moved to a task of its own, which ends with the connection or when the response misses its
+/// which avoids waking another thread and allows several responses to be sent together. If a request is still pending
+/// after the poll, it is moved to a separate task. This task ends with the connection, or when the response misses its
 /// deadline. If a stream is dropped before its end, hyper resets it.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {

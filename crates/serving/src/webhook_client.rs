@@ -32,7 +32,7 @@ const MAX_REDIRECTS: usize = 10;
 pub struct WebhookTarget {
     /// The URL without a query.
     pub url: String,
-    /// The trusted certificate authorities as PEM. If this is empty, the authorities of the operating system are
+    /// The trusted certificate authorities as PEM. If the bundle is empty, the authorities of the operating system are
     /// trusted.
     pub ca_bundle: Vec<u8>,
 }

@@ -210,8 +210,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns when an idle connection must be closed. If this time has passed, closes the connection and returns
-    /// `None`.
+    /// Returns the time at which an idle connection must be closed. If this time has passed, closes the connection and
+    /// returns `None`.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());

@@ -170,8 +170,8 @@ impl Pool {
         actions
     }
 
-    /// Returns when an idle connection must be closed. If this time has passed, removes the connection and returns
-    /// `None`.
+    /// Returns the time at which an idle connection must be closed. If this time has passed, removes the connection and
+    /// returns `None`.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {

@@ -334,8 +334,8 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Accepts any certificate, for `insecure-skip-tls-verify`. Handshake signatures are not checked either. Without a
-/// trusted certificate, a signature proves nothing. In addition, rustls cannot check the signatures of some
+/// Accepts any certificate, for `insecure-skip-tls-verify`. Handshake signatures are not checked, because a signature
+/// proves nothing without a trusted certificate. Another reason is that rustls cannot check the signatures of some
 /// certificates that Go accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);

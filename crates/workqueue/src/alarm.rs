@@ -60,7 +60,7 @@ pub(crate) enum Installed {
     Done,
     /// Another thread has changed the alarm, so the caller must drop this sleep outside the lock.
     Outdated(Sleep),
-    /// The timer has called the alarm's waker in the meantime, and the caller must poll this sleep again.
+    /// The timer has called the alarm's waker, so the caller must poll this sleep again.
     HasRung(Sleep),
 }
 

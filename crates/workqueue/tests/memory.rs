@@ -33,7 +33,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
-        // The first queued key of a tenant allocates the order of the tenant, with one chunk.
+        // When the first key of a tenant is queued, the queue allocates an order with one chunk for this tenant.
         (Box::new(Fair::new(|key| key % 1000)), 112.0, 4),
     ];
     for (order, most, allocations) in orders {

@@ -29,8 +29,8 @@ impl Machine {
     }
 
     /// Returns the time on the monotonic clock by which the queued request should be sent. For a candidate, this time
-    /// is the deadline of a term that would begin now. Therefore, the requests of leaders cannot delay a candidate's
-    /// request indefinitely.
+    /// is one `renew_deadline` from now, like the deadline of a new term. Therefore, the requests of leaders cannot
+    /// delay a candidate's request indefinitely.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),

@@ -104,8 +104,8 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day is set forward, and the leader's work checks its leadership. Then the time of day is set back
-    // before the elector reads the clock and renews.
+    // The time of day is set forward, and the leader's work checks its leadership. Before the elector reads the clock
+    // and renews, the time of day is set back.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));

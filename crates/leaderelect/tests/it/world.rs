@@ -48,8 +48,8 @@ pub(crate) struct Chaos {
     pub(crate) client_go_stops: bool,
     /// Whether client-go's electors have a version before 1.27, and shorter durations than this crate's electors.
     pub(crate) client_go_is_old: bool,
-    /// Whether another program sometimes deletes the lock or clears its record. Two nodes may lead at the same time
-    /// after such a write, but all other rules apply.
+    /// Whether another program sometimes deletes the lock or clears its record. After the other program has changed the
+    /// lock, two nodes may lead at the same time, but all other rules apply.
     pub(crate) tampering: bool,
     /// Whether the lock is deleted once all running contenders have observed it.
     pub(crate) deletions: bool,

@@ -57,8 +57,7 @@ impl LabelSelector {
     }
 
     /// Returns a selector that matches no objects. The string form of this selector is `nothing,!nothing`, which
-    /// requires the label `nothing` to be both present and absent. A server that parses this string selects no objects
-    /// either.
+    /// requires the label `nothing` to be both present and absent. A server that parses this string selects no objects.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
@@ -277,9 +276,9 @@ impl LabelRequirement {
     /// # Errors
     ///
     /// - Returns an error if `key` is not a valid label key, or if a value is not a valid label value.
-    /// - Returns an error if the operator does not accept this number of values. `In` and `NotIn` require at least one
-    ///   value. `Exists` and `DoesNotExist` require that there are no values. All other operators require exactly one
-    ///   value.
+    /// - Returns an error if `operator` does not accept the number of values in `values`. `In` and `NotIn` require at
+    ///   least one value. `Exists` and `DoesNotExist` require that there are no values. All other operators require
+    ///   exactly one value.
     /// - Returns an error if the value of `GreaterThan` or `LessThan` is not an integer.
     ///
     /// The error lists all problems, in the same words as Kubernetes' `NewRequirement`.

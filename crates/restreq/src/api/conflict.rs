@@ -17,7 +17,7 @@ const ATTEMPTS: u32 = 5;
 /// `attempts` times, but at least once. `attempt` must read the object from the server each time it is called.
 ///
 /// There is a pause of 10 ms plus up to 10 % jitter between attempts. If the error contains a longer
-/// [`retry_after`](ApiError::retry_after), this delay is used instead.
+/// [`retry_after`](ApiError::retry_after), the pause is `retry_after`.
 ///
 /// `attempt` must be idempotent. For example, `attempt` may set a label, but must not increment a counter. If the
 /// response to a write is lost, the client may send the write again. The repeated write can then conflict with the

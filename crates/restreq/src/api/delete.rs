@@ -26,11 +26,11 @@ use super::options::with_list_options;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
     /// The object, which usually still exists. The server deletes the object once its last finalizer is removed and its
-    /// grace period has ended. For some kinds, such as pods, this may also be the last state of an object that is
-    /// already deleted. Use [`Api::wait_for_deletion`] to wait for the deletion.
+    /// grace period has ended. For some kinds, such as pods, the server may also return the last state of an object
+    /// that is already deleted. Use [`Api::wait_for_deletion`] to wait for the deletion.
     Object(Box<T>),
-    /// The object has been deleted, or would have been deleted if this were not a dry run. The details of the status
-    /// contain the UID of the object.
+    /// The object has been deleted. In a dry run, the object would have been deleted. The details of the status contain
+    /// the UID of the object.
     Status(Box<Status>),
 }
 

@@ -21,7 +21,7 @@ use crate::request::Request;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOptions {
-    /// The container's name. If this is empty, the server uses the container in the annotation
+    /// The container's name. If the name is empty, the server uses the container in the annotation
     /// `kubectl.kubernetes.io/default-container`, or the only container of the pod.
     pub container: String,
     /// Whether the standard input of the command is connected to the client.
@@ -127,7 +127,7 @@ impl<T> Api<T> {
     /// Attaches to the main process of a container.
     ///
     /// The user must be allowed the verbs `get` and `create` on `pods/attach`. The process only receives input if
-    /// `stdin` is `true` for its container. Output from before this call is not received.
+    /// `stdin` is `true` for its container. Output from before the call of `attach` is not received.
     ///
     /// # Errors
     ///

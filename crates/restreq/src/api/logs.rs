@@ -29,7 +29,7 @@ use crate::stream::ByteStream;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogOptions {
-    /// The container's name. If this is empty, the server uses the container in the annotation
+    /// The container's name. If the name is empty, the server uses the container in the annotation
     /// `kubectl.kubernetes.io/default-container`, or the only container of the pod.
     pub container: String,
     /// Whether to follow the log until the container terminates. Only [`Api::log_lines`] supports this option.

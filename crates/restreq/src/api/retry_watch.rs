@@ -22,8 +22,8 @@ use crate::watch::Watch;
 /// delivered, but the watch uses their revisions when it resumes.
 ///
 /// A `RetryWatch` sends at most one request per second. If requests fail repeatedly, the pause between requests grows
-/// up to 30 s, plus random jitter of up to the same length. If the server requests a longer pause, this pause is used
-/// instead.
+/// up to 30 s, plus random jitter of up to the same length. If the server requests a longer pause, the `RetryWatch`
+/// uses the requested pause.
 ///
 /// A `RetryWatch` does not spawn a task, so it makes progress only while it is polled. The watch is closed when the
 /// `RetryWatch` is dropped.

@@ -130,8 +130,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until an object has been deleted. If `uid` is not empty, an object with the same name and a different UID
-    /// also means that the original object has been deleted.
+    /// Waits until an object has been deleted. If `uid` is not empty, the wait also ends when the object has a
+    /// different UID, because the original object was deleted and another object was created.
     ///
     /// # Errors
     ///

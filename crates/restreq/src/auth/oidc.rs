@@ -272,8 +272,8 @@ impl TokenResponse {
     }
 }
 
-/// Returns `true` if the issuer rejected the client ID or the client secret. The refresh token is still valid after
-/// such an error.
+/// Returns `true` if the issuer rejected the client ID or the client secret. The rejection does not invalidate the
+/// refresh token.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {

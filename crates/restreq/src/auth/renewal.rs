@@ -79,9 +79,10 @@ enum Reason {
 
 struct Issued {
     login: Login,
-    /// When this certificate was first returned by a renewal.
+    /// The time at which a renewal first returned this certificate.
     since: Instant,
-    /// When the credentials must be renewed. If this is `None`, they are only renewed after the server rejects them.
+    /// The time at which the credentials must be renewed. With `None`, the credentials are only renewed after the
+    /// server rejects them.
     until: Option<Instant>,
     /// When the credentials were issued. `Some` only if the server rejected the previous credentials, or if the new
     /// credentials are the same as the previous ones.
@@ -94,8 +95,8 @@ pub(super) const LEEWAY: Duration = Duration::from_secs(10);
 /// The minimum pause after a renewal that returned the same credentials again, or credentials that the server also
 /// rejected.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// After a renewal fails, all requests return its error for this long. The next request after this time starts another
-/// renewal.
+/// The time after a failed renewal during which all requests return the error of the renewal. The next request after
+/// this time starts another renewal.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// How much longer than the timeout of a renewal a request waits for it. The request needs its own timeout, because the
 /// timer of the renewal does not fire if the runtime of the renewal is blocked.

@@ -22,8 +22,7 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header with the token that was last read. Until the file has been read, this is the header with the
-    /// configured token.
+    /// The header with the token that was last read, or with the configured token until the file has been read.
     header: Option<HeaderValue>,
     read_at: Option<Instant>,
 }

@@ -1,5 +1,5 @@
-//! Decodes RFC 2047 encoded words, which have the form `=?charset?encoding?text?=`. In HTTP headers, they represent
-//! text outside of ASCII. This module does no I/O.
+//! Decodes RFC 2047 encoded words, which have the form `=?charset?encoding?text?=`. In HTTP headers, encoded words
+//! represent text outside of ASCII. This module does no I/O.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -16,7 +16,7 @@ use crate::oversized::BoundedBuffer;
 /// A frame is a JSON object or array. White space between frames is ignored. Chunks can start and end at any byte.
 /// Frames that arrive in a single chunk are not copied.
 ///
-/// If a frame is not valid JSON, it ends at the first invalid byte. Decoding this frame then returns an error. A
+/// If a frame is not valid JSON, it ends at the first invalid byte. Decoding such a frame returns an error. A
 /// `FrameSplitter` does no I/O.
 ///
 /// # Examples

@@ -302,8 +302,8 @@ impl http_body::Body for ScriptedBody {
 }
 
 /// Advances a paused clock in small steps. Tests with sockets need this. When no task is ready, a paused clock jumps to
-/// the next deadline. With such a jump, the kernel would not have time to transfer data. Therefore, each step waits for
-/// one real millisecond.
+/// the next deadline, which leaves the kernel no time to transfer data. Therefore, each step waits for one real
+/// millisecond.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);

@@ -89,8 +89,8 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Wakes all waiting tasks after an attempt to set the alarm has failed. The woken tasks provide a working timer
-    /// when they are polled.
+    /// Wakes all waiting tasks after an attempt to set the alarm has failed. When a woken task is polled, it provides a
+    /// working timer.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();

@@ -329,7 +329,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// Adding and dequeuing a key change the same series, so no series keeps an outdated value or becomes negative.
+/// Dequeuing a key changes the same series as adding the key, so no series keeps an outdated value or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();

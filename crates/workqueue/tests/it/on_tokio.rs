@@ -306,8 +306,8 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// A task on one runtime has set the alarm, but another task blocks the thread of this runtime. Then a task on another
-/// runtime starts to wait.
+/// A task on one runtime has set the alarm, but another task blocks the thread of this runtime. Later, a task on
+/// another runtime starts to wait.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {
@@ -320,8 +320,8 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that started to wait last has set the alarm. Then its `get` is cancelled, and the thread of its runtime is
-/// blocked.
+/// The task that started to wait last has set the alarm. Later, the `get` of this task is cancelled, and the thread of
+/// its runtime is blocked.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -337,7 +337,7 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     });
 }
 
-/// Tasks on both runtimes wait. Then another task on the idle runtime starts to wait.
+/// Tasks on both runtimes wait. Later, another task on the idle runtime starts to wait.
 #[test]
 fn alarm_moves_to_the_runtime_that_waited_last() {
     ends(|| {

@@ -86,8 +86,7 @@ impl State {
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // Skip nodes that use both halves, because they do not use the state of one half before they have read the
-        // other half.
+        // Skip nodes that use both halves, because such a node reads both halves before it uses their state.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
