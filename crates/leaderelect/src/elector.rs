@@ -253,7 +253,7 @@ impl<L: Lock> LeaderElector<L> {
         ListOutage(self.observed.clone())
     }
 
-    /// Spawns the task that this elector shares with other electors on the caller's runtime.
+    /// Spawns the task that drives this elector and other electors. The task runs on the caller's runtime.
     #[doc(hidden)]
     pub fn start_shared_shell(&self) {
         if let Some(shell) = &self.shell {

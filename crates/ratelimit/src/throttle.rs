@@ -296,7 +296,7 @@ impl<C> Drop for Turn<'_, C> {
 struct Left {
     /// The caller must drop this waker outside the lock.
     _own: Option<Waker>,
-    /// The waker of the waiter that has become the first in the queue, for the caller to wake.
+    /// The waker of the new first waiter in the queue, which the caller must wake.
     next: Option<Waker>,
 }
 

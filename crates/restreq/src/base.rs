@@ -16,9 +16,9 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Parses the address of a server: a host, `host:port` or a URL. If there is no scheme, it is `https` if `tls` is
-    /// `true`, and `http` otherwise. An address with a path but without a scheme is rejected, because `host/path` is
-    /// usually a mistake. The query, fragment and user information of a URL are ignored.
+    /// Parses the address of a server: a host, `host:port` or a URL. The default scheme is `https` if `tls` is `true`,
+    /// and `http` otherwise. An address with a path but without a scheme is rejected, because `host/path` is usually a
+    /// mistake. The query, fragment and user information of a URL are ignored.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();

@@ -175,7 +175,7 @@ impl Instruments {
         all.of(method.clone(), || self.provider.histogram(metric, &[method.as_str(), &self.host])).observe(value);
     }
 
-    /// Measures the duration of a request, which ends when the returned guard is dropped.
+    /// Measures the duration of a request until the returned guard is dropped.
     pub(crate) fn time(&self, method: Method) -> Timer<'_> {
         Timer { instruments: self, method, start: Instant::now() }
     }

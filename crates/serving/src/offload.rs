@@ -94,8 +94,8 @@ enum Execution {
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped while an offloaded step is running, the step continues, and the inner future is dropped
-/// after it. An offloaded step that has not started yet is never run.
+/// If the future is dropped while an offloaded step is running, the step continues, and the inner future is dropped at
+/// the end of the step. An offloaded step that has not started yet is never run.
 pub struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,

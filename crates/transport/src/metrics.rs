@@ -27,7 +27,7 @@ impl LookUps {
         Self { provider, host, resolved: OnceLock::new() }
     }
 
-    /// Measures a DNS lookup, which ends when the returned guard is dropped. Cancelled lookups are measured too.
+    /// Measures the duration of a DNS lookup until the returned guard is dropped. Cancelled lookups are measured too.
     pub(crate) fn start(&self) -> LookUp<'_> {
         LookUp { all: self, start: Instant::now() }
     }

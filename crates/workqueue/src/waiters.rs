@@ -37,8 +37,8 @@ pub(crate) struct Waiters {
     /// processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// Whether the alarm's timer has failed. If so, each listed task must be polled again to provide the timer of its
-    /// executor.
+    /// Whether the alarm's timer has failed. If `true`, each listed task must be polled again to provide the timer of
+    /// its executor.
     has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
 }

@@ -232,7 +232,7 @@ fn wait_includes_earlier_waiters() {
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
-/// For example, a task does not poll its wait while it runs another branch of its `select!`.
+/// A task does not poll its wait while it runs another branch of its `select!`.
 #[test]
 fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);

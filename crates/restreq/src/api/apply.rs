@@ -21,8 +21,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// earlier and the field is missing in `object`, the manager is removed from the owners of the field. Fields
     /// without owners are removed by the server.
     ///
-    /// If the type does not serialize `apiVersion` and `kind`, this method adds them. If the metadata contains a
-    /// `resourceVersion` or a `uid`, it is used as a precondition.
+    /// If the type does not serialize `apiVersion` and `kind`, this method adds them. A `resourceVersion` or a `uid` in
+    /// the metadata is used as a precondition.
     ///
     /// Do not apply an object that was read from the server, because it also contains the fields of other managers.
     /// Start with a new object or with the result of [`applied`](Self::applied) instead. To apply a partial object, use

@@ -166,8 +166,8 @@ impl<T> Api<T> {
 /// A stream of log lines without line ends, returned by [`Api::log_lines`].
 ///
 /// Lines longer than 1 MiB are split into several items. Invalid UTF-8 sequences are replaced by U+FFFD. The stream
-/// ends at the end of the log. If [`follow`](LogOptions::follow) is set, it ends when the container terminates or the
-/// server closes the connection.
+/// ends at the end of the log. If [`follow`](LogOptions::follow) is set, the stream ends when the container terminates
+/// or the server closes the connection.
 ///
 /// The stream does not reconnect. To resume a log after the connection is lost, set
 /// [`timestamps`](LogOptions::timestamps) for the first stream. Then open the log again, with the last timestamp as

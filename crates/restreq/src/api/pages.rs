@@ -111,7 +111,7 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Panics
     ///
-    /// Panics if a page was being decoded by the task from [`read_ahead`](Self::read_ahead) and that task panicked.
+    /// Panics if the task from [`read_ahead`](Self::read_ahead) panicked while it was decoding a page.
     ///
     /// # Cancel safety
     ///

@@ -55,7 +55,7 @@ pub struct BoundObjectReference {
 pub struct ServiceAccountToken {
     /// The token.
     pub token: Secret,
-    /// When the token expires. A new token should be requested before that, for example after 80 % of the lifetime.
+    /// When the token expires. Request a new token earlier, for example after 80 % of the lifetime.
     pub expires: Time,
 }
 

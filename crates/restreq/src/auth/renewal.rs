@@ -123,8 +123,8 @@ impl<S: Source> Renewal<S> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Returns credentials that are newer than `used`, which the server has rejected. During the pause after a renewal
-    /// that did not help, returns the current credentials.
+    /// Returns credentials that are newer than `used`, which the server has rejected. If the last renewal returned
+    /// rejected or unchanged credentials less than [`REFUSED_PAUSE`] ago, returns the current credentials.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await

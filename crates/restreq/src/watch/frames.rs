@@ -181,8 +181,8 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token, which ends at `end`. Tokens that are nested more deeply than the fields of the frame must be
-    /// skipped by the caller.
+    /// Records a token, which ends at `end`. The caller must skip tokens that are nested more deeply than the fields of
+    /// the frame.
     fn record(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {

@@ -20,8 +20,7 @@ use tokio_rustls::server::TlsStream;
 use crate::support::soon;
 use crate::tls::{Authority, settings};
 
-/// Starts a server that calls `answer` for each request. Returns a client, and a counter of the reads with which the
-/// server received data.
+/// Starts a server that calls `answer` for each request. Returns a client, and a counter of the server's reads.
 async fn serve<F>(
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
 ) -> (RestClient, Arc<AtomicUsize>)

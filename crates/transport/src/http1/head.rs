@@ -157,8 +157,8 @@ mod tests {
 
     const GET: Asked = Asked { is_head: false, upgrades: false };
 
-    /// Parses the headers. Returns a string with the status, the body and whether the connection stays open, or with
-    /// the error.
+    /// Parses the headers. Formats the result as a string, which contains the error, or the status, the body and
+    /// whether the connection stays open.
     fn taken(text: &str, asked: Asked) -> String {
         let mut buf = BytesMut::from(text);
         match take(&mut buf, asked) {
