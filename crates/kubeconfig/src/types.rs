@@ -251,8 +251,8 @@ pub struct AuthProvider {
     pub config: BTreeMap<String, Secret>,
 }
 
-/// A certificate or key as bytes. In the kubeconfig, it is encoded as base64. The `Debug` output contains only the
-/// number of bytes. The bytes are erased from memory when a `Data` is dropped.
+/// A certificate or key as bytes. In the kubeconfig, the bytes are encoded as base64. The `Debug` output contains only
+/// the number of bytes. The bytes are erased from memory when a `Data` is dropped.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 

@@ -19,7 +19,7 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 ///
 /// Times are stored with a precision of one second. A write changes only the annotation and leaves the rest of the
 /// object unchanged. If the record cannot be parsed, every `get` fails with an error that names the object and the
-/// annotation. No contender can then lead until the record is repaired manually.
+/// annotation. Until the record is repaired manually, no contender can lead.
 ///
 /// # Examples
 ///

@@ -7,8 +7,8 @@ use pintle_meta::MicroTime;
 
 /// The election record in a lock, like client-go's `LeaderElectionRecord`.
 ///
-/// The two times are informational. Electors do not use the two times for decisions. An observer treats a record as
-/// expired if it stays unchanged for its lease duration, measured on the observer's own clock.
+/// The two times are informational. Electors do not use the acquire time and the renew time for decisions. An observer
+/// treats a record as expired if it stays unchanged for its lease duration, measured on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
     /// The identity of the holder, or an empty string if the lock is free.

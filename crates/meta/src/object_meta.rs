@@ -71,8 +71,8 @@ pub struct ObjectMeta {
     /// When the server created the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When the deletion was requested, plus the grace period. The server sets this field when the deletion of the
-    /// object is requested.
+    /// The time at which the deletion was requested, plus the grace period. The server sets this field when the
+    /// deletion of the object is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period in seconds, if the object is being deleted.

@@ -27,8 +27,8 @@ use crate::selector::{FieldSelector, LabelSelector};
 pub struct ListOptions {
     /// Returns only objects whose labels match. The default matches all objects.
     pub label_selector: LabelSelector,
-    /// Returns only objects whose fields match. Each kind supports certain fields. The server rejects selectors with
-    /// other fields.
+    /// Returns only objects whose fields match. The server rejects a selector with a field that the kind does not
+    /// support.
     pub field_selector: FieldSelector,
     /// The revision to read. An empty string requests the latest revision. `"0"` accepts any revision that the server
     /// has in its cache. For other values, see `resource_version_match`.

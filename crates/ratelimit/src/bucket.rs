@@ -91,7 +91,7 @@ impl TokenBucket {
         wait
     }
 
-    /// Returns a [reserved](Self::reserve) token to the bucket. The reservation then no longer delays other callers.
+    /// Returns a [reserved](Self::reserve) token to the bucket. A returned token no longer delays other callers.
     pub fn give_back(&mut self) {
         if self.per_nano.is_some() {
             self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);

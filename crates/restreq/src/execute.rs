@@ -416,7 +416,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns the response if its status indicates success. Converts all other responses to an error.
+    /// Returns the response if its status indicates success. Converts a response with any other status to an error.
     async fn judge(
         &self,
         line: &Arc<RequestLine>,

@@ -83,8 +83,8 @@ impl TransportLayer {
         }))
     }
 
-    /// Creates a layer that sends all requests to `service`, which can be an in-process server. The client then opens
-    /// no connections.
+    /// Creates a layer that sends all requests to `service`, which can be an in-process server. With this layer, the
+    /// client opens no connections.
     ///
     /// # Examples
     ///

@@ -89,7 +89,8 @@ pub(crate) enum Outcome {
     Final,
 }
 
-/// The longest pause that a server may request. If it requests a longer pause, its response is returned.
+/// The longest pause that a server may request. If a server requests a longer pause, the client returns the response of
+/// the server.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);

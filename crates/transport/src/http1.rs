@@ -170,8 +170,8 @@ impl Http1 {
             _ if is_registered => return Poll::Pending,
             _ => {}
         }
-        // A server may send an error response and close the connection before it has read the entire request. The
-        // upload then fails although there is a response, so read the response.
+        // A server may send an error response and close the connection before it has read the entire request. In this
+        // case, the upload fails, but the response can still be read.
         loop {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => {

@@ -22,8 +22,8 @@ pub(super) enum Protocol {
 /// A connection pool for one group of requests.
 ///
 /// - A request uses the idle HTTP/1 connection that was used most recently. If no connection is idle, the request uses
-///   a stream of the oldest HTTP/2 connection that has a free stream. Otherwise, the request waits until a connection
-///   is returned or established. Requests are served in FIFO order.
+///   a stream of the oldest HTTP/2 connection that has a free stream. If no connection is available, the request waits
+///   until a connection is returned or established. Requests are served in FIFO order.
 /// - Until the protocol of the server is known from the first dial, all requests share one dial. After the first dial,
 ///   the pool dials as many connections concurrently as the waiting requests need.
 /// - A new HTTP/2 connection has only one stream until the settings of the server arrive.

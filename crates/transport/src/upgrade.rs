@@ -41,7 +41,7 @@ impl Upgraded {
 }
 
 /// Sends an upgrade request on a separate connection. If the server accepts the upgrade, the extensions of the response
-/// contain the connection. Otherwise, the response contains the body that the server sent.
+/// contain the connection. If the server rejects the upgrade, the response contains the body that the server sent.
 ///
 /// The connection does not come from the pool, because the caller owns it after the upgrade.
 pub(super) async fn round_trip(

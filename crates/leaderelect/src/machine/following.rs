@@ -72,8 +72,9 @@ impl Machine {
         }
     }
 
-    /// Returns `true` if the watch may have reported a newer state after the read was sent. The candidate must then
-    /// repeat the read. If the read found no lock, it is unknown whether the read or the event is newer.
+    /// Returns `true` if the watch may have reported a newer state after the read was sent. If the result is `true`,
+    /// the candidate must repeat the read. If the read found no lock, it is unknown whether the read or the event is
+    /// newer.
     pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
         let is_older =
@@ -254,8 +255,8 @@ impl Machine {
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
-    /// Returns `true` while this contender gives other contenders the chance to acquire the lock first. The lock has
-    /// been free since `since`.
+    /// Returns `true` while this contender gives other contenders the chance to acquire the lock first. `since` is the
+    /// time at which the lock became free.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))

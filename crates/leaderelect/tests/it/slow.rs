@@ -189,8 +189,7 @@ async fn deadline_counts_from_sending_a_queued_renewal() {
         let index: usize = lease.metadata.name.strip_prefix("shard-").unwrap().parse().unwrap();
         let leadership = fleet.statuses[index].leadership().unwrap();
         let renewed = lease.spec.renew_time.unwrap().0;
-        // The response to the stored renewal may still be in flight. If so, the deadline is measured from the previous
-        // renewal.
+        // While the response to the stored renewal is in flight, the deadline is measured from the previous renewal.
         let counted = leadership.deadline().wall.duration_since(renewed).as_secs_f64();
         assert!((4.0..=10.001).contains(&counted), "{index}: the deadline is {counted} s after the renewal");
     }

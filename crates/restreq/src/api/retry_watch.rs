@@ -100,7 +100,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     /// - The server rejects the request as forbidden or invalid.
     /// - An object cannot be decoded as `T` or has no `resourceVersion`.
     ///
-    /// All further calls of `next` then return `None`.
+    /// After an error, all further calls of `next` return `None`.
     ///
     /// # Cancel safety
     ///

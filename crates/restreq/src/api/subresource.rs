@@ -42,7 +42,7 @@ use crate::request::Request;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// A request with the path of the subresource. The verb and the body are set by each method.
+    /// A request with the path of the subresource. Each method sets the verb and the body.
     request: Request,
     object: PhantomData<fn() -> S>,
 }

@@ -254,8 +254,8 @@ enum Move {
     Silence,
 }
 
-/// Starts a server that reacts to each request according to the next entry of `script`. At the end of the script, it
-/// continues with empty responses. Returns the client configuration and a counter of the received requests.
+/// Starts a server that reacts to each request according to the next entry of `script`. At the end of the script, the
+/// server continues with empty responses. Returns the client configuration and a counter of the received requests.
 async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
     let authority = Authority::new();
     let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));

@@ -118,7 +118,8 @@ struct State {
 }
 
 impl Server {
-    /// Starts a server that responds according to `script`. At the end of the script, it continues with empty objects.
+    /// Starts a server that responds according to `script`. At the end of the script, the server continues with empty
+    /// objects.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
@@ -343,7 +344,7 @@ pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// Creates a named pipe that nothing writes to. Opening it for reading blocks the thread.
+/// Creates a named pipe that nothing writes to. Opening the pipe for reading blocks the thread.
 #[cfg(unix)]
 pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
     let path = dir.join("pipe");

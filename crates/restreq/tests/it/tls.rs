@@ -435,7 +435,7 @@ mod program {
 
     use super::*;
 
-    /// Creates a credential plugin in the directory `dir`. On its nth run, it returns the nth status.
+    /// Creates a credential plugin in the directory `dir`. On its nth run, the plugin returns the nth status.
     fn giving(dir: &Path, statuses: impl IntoIterator<Item = Value>) -> pintle_meta::ExecConfig {
         const VERSION: &str = "client.authentication.k8s.io/v1";
         for (at, status) in statuses.into_iter().enumerate() {

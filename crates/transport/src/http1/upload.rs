@@ -78,7 +78,8 @@ impl Upload {
         self.has_failed || self.is_written() && self.stream.is_none() && !self.needs_flush
     }
 
-    /// Returns `true` if the body of the request has failed. The server then waits for data that will never arrive.
+    /// Returns `true` if the body of the request has failed. After such a failure, the server waits for data that will
+    /// never arrive.
     pub(super) fn has_body_failed(&self) -> bool {
         self.has_body_failed
     }

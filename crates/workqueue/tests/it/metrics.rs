@@ -245,7 +245,7 @@ fn controller_runtime_style_ignores_zero_delays() {
 }
 
 /// The histogram `workqueue_retry_delay_seconds` records the limiter's delay, even if the caller requested a shorter
-/// one. The retry counter uses the shorter delay.
+/// delay. The retry counter uses the shorter delay.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {

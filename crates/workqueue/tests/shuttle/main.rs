@@ -4,8 +4,8 @@
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-workqueue --test shuttle
 //! ```
 //!
-//! shuttle reports a deadlock when all threads sleep, so a lost wake-up fails the test. However, a parked thread may
-//! wake up spuriously while another thread is running. Therefore, a test thread must not spin while other threads wait.
+//! shuttle reports a deadlock when all threads sleep, so a lost wake-up fails the test. A parked thread may wake up
+//! spuriously while another thread is running. Therefore, a test thread must not spin while other threads wait.
 //! Instead, test threads wait for a [`Count`]. shuttle treats all atomic operations as sequentially consistent, and
 //! does not try all interleavings. loom does not have these limitations. `loom.rs` tests the inbox and wake-ups with
 //! loom.
