@@ -1,6 +1,6 @@
 //! `cargo xtask bench AREA` compares our crates to peer libraries by measuring them in the same run.
 //!
-//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]) in its own file, such as [`queue`]. Each workload has
+//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]) in its own file, such as `queue.txt`. Each workload has
 //! several *sides*: our crates and the peers. A workload specifies a program for each side:
 //!
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]) or
@@ -43,18 +43,12 @@
 //! All published figures on a page are from the same commit. Therefore, `--docs` requires a clean working tree that
 //! does not change during the measurement. It also requires an idle machine.
 
-mod apiserver;
+mod areas;
 mod build;
-mod cache;
-mod cel;
 mod conditions;
-mod controller;
-mod election;
 mod load;
 mod plot;
-mod queue;
 mod quota;
-mod rest;
 mod rows;
 mod sample;
 
@@ -66,25 +60,23 @@ use xshell::Shell;
 
 use crate::flags::Bench;
 
-const AREAS: &[&Area] =
-    &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
-
 pub(crate) struct Area {
     /// The name on the command line. The folder with the Go programs and the published files have the same name.
     pub(crate) name: &'static str,
     /// The sentence above the table on the published page.
-    pub(crate) about: &'static str,
-    pub(crate) workloads: &'static [Workload],
+    pub(crate) about: String,
+    pub(crate) workloads: Vec<Workload>,
 }
 
 pub(crate) struct Workload {
     /// The text in the first column of the table. Must be unique within the area.
     pub(crate) name: &'static str,
     /// The variants of our side. The name of the workload describes the first variant.
-    pub(crate) ours: &'static [Variant],
-    pub(crate) peers: &'static [(&'static str, Run)],
+    pub(crate) ours: Vec<Variant>,
+    pub(crate) peers: Vec<(&'static str, Run)>,
     pub(crate) around: Around,
-    /// The number of runs per side for published figures: [`RUNS`] for short workloads, and fewer for long workloads.
+    /// The number of runs per side for published figures. Short workloads need many runs, because their figures vary
+    /// more between runs.
     pub(crate) runs: usize,
 }
 
@@ -114,19 +106,14 @@ pub(crate) struct Variant {
     /// How the variant differs from the first variant. Empty for the first variant.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
-    pub(crate) rows: Rows,
+    /// The measures and the goals of the table rows. Rows without goals are informational.
+    pub(crate) rows: Vec<(Measure, Vec<Goal>)>,
 }
 
-pub(crate) type Rows = &'static [Row];
-
-/// The measure and the goals of a table row. Rows without goals are informational.
-pub(crate) type Row = (Measure, &'static [Goal]);
-
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
-#[derive(Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) program: Program,
-    pub(crate) args: &'static [&'static str],
+    pub(crate) args: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,7 +126,6 @@ pub(crate) enum Program {
 
 /// A value computed from the figures of one side.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "an area does not use every measure")]
 pub(crate) enum Measure {
     WallPerOp,
     Cpu,
@@ -155,7 +141,6 @@ pub(crate) enum Measure {
 
 /// The goal of a row: a limit for our value, or for the ratio to a peer.
 #[derive(Clone, Copy, PartialEq)]
-#[allow(dead_code, reason = "an area does not use every kind of goal")]
 pub(crate) enum Goal {
     /// The minimum ratio to the best peer. 1 means "no worse", and 0.5 means "at most twice the cost".
     Times(f64),
@@ -164,20 +149,17 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs for short workloads. Short workloads need many runs, because their figures vary more between
-/// runs.
-pub(crate) const RUNS: usize = 9;
-
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
+    let areas = areas::areas()?;
     if flags.list {
-        for area in AREAS {
+        for area in &areas {
             println!("{:12} {} workloads: {}", area.name, area.workloads.len(), area.about);
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let names = || AREAS.iter().map(|area| area.name).collect::<Vec<_>>().join(", ");
+    let names = || areas.iter().map(|area| area.name).collect::<Vec<_>>().join(", ");
     let Some(name) = &flags.area else { bail!("specify an area: one of {}", names()) };
-    let area = AREAS.iter().find(|area| area.name == name);
+    let area = areas.iter().find(|area| area.name == name);
     let area = area.with_context(|| format!("no area {name:?}; the areas are: {}", names()))?;
     let runs = |workload: &Workload| flags.runs.unwrap_or(if flags.quick { 1 } else { workload.runs });
     let keep = flags.docs || flags.json.is_some();

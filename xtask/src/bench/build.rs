@@ -47,7 +47,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     let target = crate::target_dir(sh)?;
     let mut missing = BTreeMap::new();
     let mut peers = |is_one: fn(Program) -> bool, build: &dyn Fn() -> anyhow::Result<PathBuf>| {
-        let peers = workloads.iter().flat_map(|workload| workload.peers).filter(|(_, run)| is_one(run.program));
+        let peers = workloads.iter().flat_map(|workload| &workload.peers).filter(|(_, run)| is_one(run.program));
         let peers: BTreeSet<&'static str> = peers.map(|(peer, _)| *peer).collect();
         if peers.is_empty() {
             return None;
@@ -95,8 +95,8 @@ fn examples(workloads: &[&Workload]) -> BTreeSet<(&'static str, &'static str)> {
 
 fn programs(workloads: &[&Workload]) -> impl Iterator<Item = Program> {
     let runs = |workload: &&Workload| {
-        let ours = workload.ours.iter().map(|ours| ours.run);
-        ours.chain(workload.peers.iter().map(|(_, run)| *run)).map(|run| run.program).collect::<Vec<_>>()
+        let ours = workload.ours.iter().map(|ours| &ours.run);
+        ours.chain(workload.peers.iter().map(|(_, run)| run)).map(|run| run.program).collect::<Vec<_>>()
     };
     workloads.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }

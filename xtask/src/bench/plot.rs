@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn missing_peers_have_no_bar_and_text_is_escaped() {
-        let area = Area { name: "queue", about: "a < b", workloads: &[] };
+        let area = Area { name: "queue", about: "a < b".to_owned(), workloads: Vec::new() };
         let peers = BTreeMap::from([("client-go".to_owned(), Some(50.0)), ("kube-rs".to_owned(), None)]);
         let goals = [Goal::Times(4.0)];
         let row = Row::new("queue", "add & get", Measure::WallPerOp, &goals, Some(10.0), peers.clone());

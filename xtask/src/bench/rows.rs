@@ -96,6 +96,19 @@ impl Measure {
         }
     }
 
+    pub(crate) fn of_unit(unit: &'static str) -> Self {
+        let computed = [
+            Self::WallPerOp,
+            Self::Cpu,
+            Self::CpuPerOp,
+            Self::AllocationsPerOp,
+            Self::BytesPerOp,
+            Self::PeakBytes,
+            Self::OpsPerSecond,
+        ];
+        computed.into_iter().find(|measure| measure.unit() == unit).unwrap_or(Self::Figure(unit))
+    }
+
     pub(crate) fn more_is_better(self) -> bool {
         self.unit().ends_with("/s")
     }

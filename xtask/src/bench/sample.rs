@@ -144,7 +144,7 @@ impl Measured {
                 sides.filter_map(|(side, samples)| Some((side.to_owned(), counted(samples)?))).collect();
             let separator = if variant.name.is_empty() { "" } else { "; " };
             let name = format!("{}{separator}{}", workload.name, variant.name);
-            for (measure, goals) in variant.rows {
+            for (measure, goals) in &variant.rows {
                 let peers = peers.clone().map(|(peer, samples)| (peer.to_owned(), median(samples, *measure))).collect();
                 let row = Row::new(area.name, &name, *measure, goals, median(ours, *measure), peers);
                 rows.push(Row { counted: counted.clone(), skipped: self.skipped.clone(), ..row });
@@ -181,10 +181,10 @@ fn run(
     };
     for _ in 0..runs {
         for (variant, samples) in workload.ours.iter().zip(&mut measured.ours) {
-            samples.extend(once("ours", variant.run.program, variant.run.args)?);
+            samples.extend(once("ours", variant.run.program, &variant.run.args)?);
         }
-        for (peer, run) in workload.peers {
-            measured.peers.entry(peer).or_default().extend(once(peer, run.program, run.args)?);
+        for (peer, run) in &workload.peers {
+            measured.peers.entry(peer).or_default().extend(once(peer, run.program, &run.args)?);
         }
         println!();
     }
