@@ -7,133 +7,46 @@ use xshell::{Shell, cmd};
 
 use super::Finding;
 
-const LAYERS: &[&[&str]] = &[
-    &["pintle-delta-fifo", "pintle-derive", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
-    &[
-        "pintle-cel",
-        "pintle-crd",
-        "pintle-events",
-        "pintle-informer",
-        "pintle-kubeconfig",
-        "pintle-leaderelect",
-        "pintle-recorder",
-        "pintle-schema",
-        "pintle-store",
-        "pintle-testing",
-        "pintle-transport",
-        "pintle-workqueue",
-    ],
-    &[
-        "pintle-apimachinery",
-        "pintle-fieldmanager",
-        "pintle-lock-audit",
-        "pintle-restreq",
-        "pintle-serving",
-        "pintle-sharding",
-        "pintle-webhook",
-    ],
-    &["pintle-admission", "pintle-controller", "pintle-kinds", "pintle-storage"],
-    &["pintle-apiextensions", "pintle-authz", "pintle-builtin", "pintle-discovery"],
-    &["pintle-apiserver"],
-    &["pintle-cluster"],
-    &["pintle-operator"],
-    &["pintle-testkit"],
-    &["pintle"],
+/// The crates of each layer without `pintle-`, from the lowest to the highest layer.
+const LAYERS: &[&str] = &[
+    "delta-fifo derive json meta metrics ratelimit",
+    "cel crd events informer kubeconfig leaderelect recorder schema store testing transport workqueue",
+    "apimachinery fieldmanager lock-audit restreq serving sharding webhook",
+    "admission controller kinds storage",
+    "apiextensions authz builtin discovery",
+    "apiserver",
+    "cluster",
+    "operator",
+    "testkit",
+    "pintle",
     // These crates are never published.
-    &["pintle-bench", "pintle-conformance", "xtask"],
+    "bench conformance xtask",
 ];
 
 /// The crates with stricter rules than their layer, each with the allowed crates and the reason. These rules also apply
 /// to tests.
-const ONLY: &[(&str, &[&str], &str)] = &[
+const ONLY: &[(&str, &str, &str)] = &[
+    ("admission", "apimachinery cel fieldmanager json meta schema", SERVER),
+    ("apiextensions", "apimachinery builtin cel fieldmanager json kinds meta schema store", SERVER),
+    ("apimachinery", "json meta store", SERVER),
     (
-        "pintle-admission",
-        &["pintle-apimachinery", "pintle-cel", "pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema"],
+        "apiserver",
+        "admission apiextensions apimachinery authz builtin cel discovery fieldmanager json kinds meta schema serving \
+         storage testing",
         SERVER,
     ),
-    (
-        "pintle-apiextensions",
-        &[
-            "pintle-apimachinery",
-            "pintle-builtin",
-            "pintle-cel",
-            "pintle-fieldmanager",
-            "pintle-json",
-            "pintle-kinds",
-            "pintle-meta",
-            "pintle-schema",
-            "pintle-store",
-        ],
-        SERVER,
-    ),
-    ("pintle-apimachinery", &["pintle-json", "pintle-meta", "pintle-store"], SERVER),
-    (
-        "pintle-apiserver",
-        &[
-            "pintle-admission",
-            "pintle-apiextensions",
-            "pintle-apimachinery",
-            "pintle-authz",
-            "pintle-builtin",
-            "pintle-cel",
-            "pintle-discovery",
-            "pintle-fieldmanager",
-            "pintle-json",
-            "pintle-kinds",
-            "pintle-meta",
-            "pintle-schema",
-            "pintle-serving",
-            "pintle-storage",
-            "pintle-testing",
-        ],
-        SERVER,
-    ),
-    (
-        "pintle-authz",
-        &[
-            "pintle-admission",
-            "pintle-apimachinery",
-            "pintle-builtin",
-            "pintle-json",
-            "pintle-kinds",
-            "pintle-meta",
-            "pintle-storage",
-        ],
-        SERVER,
-    ),
-    (
-        "pintle-builtin",
-        &[
-            "pintle-admission",
-            "pintle-apimachinery",
-            "pintle-cel",
-            "pintle-fieldmanager",
-            "pintle-json",
-            "pintle-kinds",
-            "pintle-meta",
-            "pintle-schema",
-            "pintle-store",
-        ],
-        SERVER,
-    ),
-    (
-        "pintle-discovery",
-        &["pintle-apimachinery", "pintle-builtin", "pintle-json", "pintle-kinds", "pintle-meta", "pintle-schema"],
-        SERVER,
-    ),
-    ("pintle-fieldmanager", &["pintle-json", "pintle-meta", "pintle-schema", "pintle-testing"], SERVER),
-    (
-        "pintle-kinds",
-        &["pintle-apimachinery", "pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema", "pintle-store"],
-        SERVER,
-    ),
-    ("pintle-schema", &["pintle-json", "pintle-meta", "pintle-testing"], SERVER),
+    ("authz", "admission apimachinery builtin json kinds meta storage", SERVER),
+    ("builtin", "admission apimachinery cel fieldmanager json kinds meta schema store", SERVER),
+    ("discovery", "apimachinery builtin json kinds meta schema", SERVER),
+    ("fieldmanager", "json meta schema testing", SERVER),
+    ("kinds", "apimachinery fieldmanager json meta schema store", SERVER),
+    ("schema", "json meta testing", SERVER),
     // This crate handles HTTP but not Kubernetes objects, so it can be reviewed on its own.
-    ("pintle-serving", &["pintle-json"], SERVER),
-    ("pintle-storage", &["pintle-apimachinery", "pintle-json", "pintle-meta", "pintle-store"], SERVER),
-    ("pintle-store", &["pintle-json"], SERVER),
-    ("pintle-transport", &["pintle-meta", "pintle-metrics", "pintle-testing"], "it knows no resource and no verb"),
-    ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
+    ("serving", "json", SERVER),
+    ("storage", "apimachinery json meta store", SERVER),
+    ("store", "json", SERVER),
+    ("transport", "meta metrics testing", "it knows no resource and no verb"),
+    ("conformance", "apiserver", "it is an independent witness"),
 ];
 
 /// Why the crates of the server have stricter rules. Their tests may use `pintle-testing` to replay inputs, because
@@ -141,8 +54,7 @@ const ONLY: &[(&str, &[&str], &str)] = &[
 const SERVER: &str = "client and server must not share a mistake";
 
 /// The crates that must not depend on Kubernetes or on an async runtime.
-const PLAIN: &[&str] =
-    &["pintle-delta-fifo", "pintle-derive", "pintle-metrics", "pintle-ratelimit", "pintle-workqueue"];
+const PLAIN: &[&str] = &["delta-fifo", "derive", "metrics", "ratelimit", "workqueue"];
 const NOT_PLAIN: &[&str] = &["tokio", "hyper", "http", "k8s-openapi", "kube", "pintle-meta", "serde_json"];
 
 pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut Vec<Finding>) -> anyhow::Result<()> {
@@ -161,11 +73,11 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     }
     for name in PLAIN {
         let cargo = crate::cargo();
-        let tree = cmd!(sh, "{cargo} tree --quiet --locked --package {name} --edges normal --prefix none");
+        let tree = cmd!(sh, "{cargo} tree --quiet --locked --package pintle-{name} --edges normal --prefix none");
         let tree = tree.quiet().read()?;
         for below in tree.lines().filter_map(|line| line.split(' ').next()).filter(|below| NOT_PLAIN.contains(below)) {
-            let manifest = Path::new("crates").join(name.trim_start_matches("pintle-")).join("Cargo.toml");
-            findings.push(Finding::new(&manifest, None, format!("{name} must not depend on {below}")));
+            let manifest = Path::new("crates").join(name).join("Cargo.toml");
+            findings.push(Finding::new(&manifest, None, format!("pintle-{name} must not depend on {below}")));
         }
     }
     Ok(())
@@ -173,7 +85,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
 
 /// Returns an error for each dependency that `name` must not have. In `uses`, `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
-    let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
+    let layer = |name: &str| LAYERS.iter().position(|layer| contains(layer, name));
     let Some(own) = layer(name) else {
         return vec![format!("{name} has no layer: add it to xtask/src/tidy/layers.rs")];
     };
@@ -183,13 +95,18 @@ fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
         if !below {
             wrong.push(format!("{name} may not use {used}, which is not below it"));
         }
-        if let Some((_, allowed, why)) = ONLY.iter().find(|(only, ..)| *only == name)
-            && !allowed.contains(used)
+        if let Some((_, allowed, why)) = ONLY.iter().find(|(only, ..)| contains(only, name))
+            && !contains(allowed, used)
         {
             wrong.push(format!("{name} may not use {used}: {why}"));
         }
     }
     wrong
+}
+
+/// Returns whether a list of names without `pintle-` contains a crate.
+fn contains(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name.strip_prefix("pintle-").unwrap_or(name))
 }
 
 #[cfg(test)]
