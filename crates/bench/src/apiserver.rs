@@ -8,42 +8,20 @@ mod start;
 mod verbs;
 mod watchers;
 
-use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pintle_kubeconfig::{Environment, Overrides};
-use pintle_meta::ClientConfig;
 use pintle_restreq::RestClient;
-use tokio::runtime::Runtime;
 
+use crate::answer::{self, Setting, runtime};
 use crate::meter::{Sample, resident_of};
 
-/// The configuration of a workload: its server and its size.
-#[derive(Clone, Debug, Default)]
-pub struct Setting {
-    /// The kubeconfig of the server. `None` for workloads that start their own server.
-    pub kubeconfig: Option<PathBuf>,
-    /// The process ids of the server.
-    pub processes: Vec<String>,
-    /// Whether to run only a small part of the workload, as a smoke test.
-    pub quick: bool,
-}
-
 impl Setting {
-    fn size(&self, full: usize) -> usize {
-        if self.quick { full / 50 } else { full }
-    }
-
-    fn config(&self) -> ClientConfig {
-        pintle_kubeconfig::infer(self.kubeconfig.clone(), &Overrides::default(), &Environment::default())
-            .expect("a valid kubeconfig")
-    }
-
     /// Creates a client with its own connections, and waits until the server is ready.
     async fn client(&self) -> RestClient {
-        let client = RestClient::new(self.config()).expect("a usable configuration");
+        let client = RestClient::new(self.client_config(None)).expect("a usable configuration");
         let ready = client.get().abs_path(["/readyz"]).max_retries(0);
         let begun = Instant::now();
         while let Err(error) = ready.raw().await {
@@ -54,15 +32,13 @@ impl Setting {
     }
 
     fn server_bytes(&self) -> f64 {
-        self.processes.iter().map(|process| resident_of(process)).sum()
+        self.processes.split(',').map(resident_of).sum()
     }
 }
 
-/// Runs a workload once.
-pub type Work = fn(&Setting) -> Sample;
+type Work = fn(&Setting) -> Sample;
 
-/// The workloads by command-line name.
-pub const WORKS: &[(&str, Work)] = &[
+const WORKS: &[(&str, Work)] = &[
     ("start", start::start),
     ("writes", verbs::writes),
     ("reads", verbs::reads),
@@ -74,8 +50,10 @@ pub const WORKS: &[(&str, Work)] = &[
     ("idle", idle::idle),
 ];
 
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
+/// Runs the workload named on the command line.
+pub fn main() -> ExitCode {
+    const USAGE: &str = "apiserver WORK [--server KUBECONFIG --processes ID,…] [--quick]";
+    answer::main(USAGE, WORKS, |work, setting| Some(work(setting)))
 }
 
 /// Sends `n` requests, with at most `at_once` requests in flight, and returns the duration of each request.
@@ -106,11 +84,6 @@ where
         all.extend(worker.await.expect("the worker does not panic"));
     }
     all
-}
-
-fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
-    let rank = ((took.len() as f64 * q).ceil() as usize).clamp(1, took.len());
-    took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
 }
 
 /// Returns an object of typical size.

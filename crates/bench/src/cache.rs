@@ -19,17 +19,11 @@ use k8s_openapi::api::core::v1::Pod;
 use pintle_informer::Compact;
 use tokio::runtime::Runtime;
 
-use crate::answer::answer;
+use crate::answer::{self, Setting};
 use crate::feed::Feed;
 use crate::meter::Sample;
 use informer::Kept;
 use slim_pod::SlimPod;
-
-#[derive(Clone, Debug)]
-struct Setting {
-    feed: Feed,
-    quick: bool,
-}
 
 type Work = fn(&Setting, &Runtime) -> Sample;
 
@@ -57,29 +51,17 @@ const WORKS: &[(&str, Work)] = &[
 
 /// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
-    answer(run(), "cache WORK --server URL [--quick]", WORKS.iter().map(|(work, _)| *work))
-}
-
-fn run() -> Option<Sample> {
-    let mut args = std::env::args().skip(1);
-    let name = args.next()?;
-    let (_, work) = WORKS.iter().find(|(work, _)| *work == name)?;
-    let (mut server, mut quick) = (None, false);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--server" => server = args.next(),
-            "--quick" => quick = true,
-            _ => return None,
-        }
-    }
-    let runtime = Runtime::new().expect("cannot create a runtime");
-    let _in_runtime = runtime.enter();
-    Some(work(&Setting { feed: Feed { server: server? }, quick }, &runtime))
+    answer::main("cache WORK --server URL [--quick]", WORKS, |work, setting| {
+        setting.server?;
+        let runtime = Runtime::new().expect("cannot create a runtime");
+        let _in_runtime = runtime.enter();
+        Some(work(setting, &runtime))
+    })
 }
 
 impl Setting {
-    fn size(&self, full: usize) -> usize {
-        if self.quick { full / 50 } else { full }
+    fn feed(&self) -> Feed {
+        Feed { server: self.server.unwrap_or_default().to_owned() }
     }
 
     /// Waits for background work after the first list, such as freeing memory or garbage collection.

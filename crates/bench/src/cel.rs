@@ -5,10 +5,13 @@
 
 mod writes;
 
+use std::process::ExitCode;
+
 use cel::Context;
 use pintle_cel::{Activation, CALL_LIMIT, Environment, Program, Type};
 use serde_json::Value;
 
+use crate::answer::{self, Setting};
 use crate::meter::{Sample, Tally, measure};
 
 const RULES: &str = include_str!("cel/rules.txt");
@@ -22,23 +25,28 @@ const EVALUATED: usize = 20_000;
 /// # Panics
 ///
 /// Panics if a rule cannot be compiled or the object does not satisfy a rule.
-pub type Work = fn(quick: bool) -> Sample;
+type Work = fn(&Setting) -> Sample;
 
 /// The workloads by name. The names of workloads that use the crate `cel` begin with `peer-`.
-pub const WORKS: &[(&str, Work)] = &[
-    ("compile", |quick| compile(quick, ours)),
-    ("peer-compile", |quick| compile(quick, theirs)),
-    ("evaluate", |quick| evaluate(quick, |_| true)),
-    ("peer-evaluate", |quick| evaluate_peer(quick, |_| true)),
-    ("evaluate-fields", |quick| evaluate(quick, |rule| !is_loop(rule))),
-    ("peer-evaluate-fields", |quick| evaluate_peer(quick, |rule| !is_loop(rule))),
-    ("evaluate-loops", |quick| evaluate(quick, |rule| is_loop(rule) && !is_pattern(rule))),
-    ("peer-evaluate-loops", |quick| evaluate_peer(quick, |rule| is_loop(rule) && !is_pattern(rule))),
-    ("evaluate-patterns", |quick| evaluate(quick, is_pattern)),
-    ("peer-evaluate-patterns", |quick| evaluate_peer(quick, is_pattern)),
-    ("write", |quick| writes::writes(quick, true)),
-    ("peer-write", |quick| writes::writes(quick, false)),
+const WORKS: &[(&str, Work)] = &[
+    ("compile", |setting| compile(setting, ours)),
+    ("peer-compile", |setting| compile(setting, theirs)),
+    ("evaluate", |setting| evaluate(setting, |_| true)),
+    ("peer-evaluate", |setting| evaluate_peer(setting, |_| true)),
+    ("evaluate-fields", |setting| evaluate(setting, |rule| !is_loop(rule))),
+    ("peer-evaluate-fields", |setting| evaluate_peer(setting, |rule| !is_loop(rule))),
+    ("evaluate-loops", |setting| evaluate(setting, |rule| is_loop(rule) && !is_pattern(rule))),
+    ("peer-evaluate-loops", |setting| evaluate_peer(setting, |rule| is_loop(rule) && !is_pattern(rule))),
+    ("evaluate-patterns", |setting| evaluate(setting, is_pattern)),
+    ("peer-evaluate-patterns", |setting| evaluate_peer(setting, is_pattern)),
+    ("write", |setting| writes::writes(setting, true)),
+    ("peer-write", |setting| writes::writes(setting, false)),
 ];
+
+/// Runs the workload named on the command line.
+pub fn main() -> ExitCode {
+    answer::main("cel WORK [--quick]", WORKS, |work, setting| Some(work(setting)))
+}
 
 fn is_loop(rule: &str) -> bool {
     ["all(", "exists(", "filter(", "map("].iter().any(|part| rule.contains(part))
@@ -46,10 +54,6 @@ fn is_loop(rule: &str) -> bool {
 
 fn is_pattern(rule: &str) -> bool {
     rule.contains("matches('")
-}
-
-fn rounds(quick: bool, full: usize) -> usize {
-    if quick { full / 50 } else { full }
 }
 
 fn ours(rule: &str) {
@@ -65,9 +69,9 @@ fn environment() -> Environment {
 }
 
 /// Compiles all rules. One operation parses, type-checks and plans one rule.
-fn compile(quick: bool, compile: impl Fn(&str)) -> Sample {
+fn compile(setting: &Setting, compile: impl Fn(&str)) -> Sample {
     RULES.lines().for_each(&compile);
-    let rounds = rounds(quick, COMPILED);
+    let rounds = setting.size(COMPILED);
     measure(|| {
         for _ in 0..rounds {
             RULES.lines().for_each(&compile);
@@ -81,27 +85,27 @@ fn object() -> Value {
 }
 
 /// Evaluates compiled rules over JSON. One operation evaluates one rule with cost tracking.
-fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
+fn evaluate(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Sample {
     let environment = environment();
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));
     let programs: Vec<Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));
     let object = object();
     let activation = Activation::new().bind("self", &object);
-    run(quick, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
+    run(setting, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
 }
 
 /// Evaluates the rules with the crate `cel`. The object is converted to the crate's values before the measurement.
-fn evaluate_peer(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
+fn evaluate_peer(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Sample {
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
     let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));
     let mut context = Context::default();
     context.add_variable("self", object()).unwrap_or_else(|error| panic!("{error}"));
-    run(quick, &programs, |program| program.execute(&context) == Ok(cel::Value::Bool(true)))
+    run(setting, &programs, |program| program.execute(&context) == Ok(cel::Value::Bool(true)))
 }
 
-fn run<P>(quick: bool, programs: &[P], holds: impl Fn(&P) -> bool) -> Sample {
+fn run<P>(setting: &Setting, programs: &[P], holds: impl Fn(&P) -> bool) -> Sample {
     programs.iter().enumerate().for_each(|(index, program)| assert!(holds(program), "rule {index} does not hold"));
-    let rounds = rounds(quick, EVALUATED);
+    let rounds = setting.size(EVALUATED);
     measure(|| {
         let held: usize = (0..rounds).map(|_| programs.iter().filter(|program| holds(program)).count()).sum();
         assert_eq!(held, rounds * programs.len(), "a rule does not hold");

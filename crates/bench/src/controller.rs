@@ -13,31 +13,23 @@
 mod maps;
 mod progress;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::prelude::*;
-use pintle_kubeconfig::{Environment, Overrides};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::answer::answer;
+use crate::answer::{self, Setting};
 use crate::meter::{Sample, process_cpu, resident};
 
 pub use maps::{change, fill};
 use progress::{Progress, RUN};
 
-#[derive(Clone, Debug)]
-struct Setting {
-    client: ClientConfig,
-    writes: bool,
-    holds: bool,
-    objects: usize,
-    workers: usize,
-}
+/// The workloads, and whether they write and whether they hold.
+const WORKS: &[(&str, (bool, bool))] = &[("noop", (false, false)), ("write", (true, false)), ("hold", (false, true))];
 
 /// How long the workload `hold` measures the controller after all objects are done.
 const HELD: Duration = Duration::from_secs(20);
@@ -46,41 +38,20 @@ const HELD: Duration = Duration::from_secs(20);
 pub fn main() -> ExitCode {
     let start = Instant::now();
     const USAGE: &str = "controller WORK --objects N --workers N --server KUBECONFIG [--quick]";
-    answer(setting().map(|setting| run(setting, start)), USAGE, ["noop", "write", "hold"].into_iter())
+    answer::main(USAGE, WORKS, |(writes, holds), setting| {
+        setting.server?;
+        Some(run(setting, writes, holds, start))
+    })
 }
 
-fn setting() -> Option<Setting> {
-    let mut args = std::env::args().skip(1);
-    let (writes, holds) = match args.next()?.as_str() {
-        "noop" => (false, false),
-        "write" => (true, false),
-        "hold" => (false, true),
-        _ => return None,
-    };
-    let (mut objects, mut workers, mut server, mut quick) = (0, 1, None, false);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--objects" => objects = args.next()?.parse().ok()?,
-            "--workers" => workers = args.next()?.parse().ok()?,
-            "--server" => server = args.next(),
-            "--quick" => quick = true,
-            _ => return None,
-        }
-    }
-    let kubeconfig = Some(Path::new(&server?).into());
-    let client = pintle_kubeconfig::infer(kubeconfig, &Overrides::default(), &Environment::default());
-    let client = client.expect("a valid kubeconfig");
-    Some(Setting { client, writes, holds, objects: if quick { objects / 50 } else { objects }, workers })
-}
-
-fn run(setting: Setting, start: Instant) -> Sample {
-    let progress = Arc::new(Progress::new(setting.objects, start));
+fn run(setting: &Setting, writes: bool, holds: bool, start: Instant) -> Sample {
+    let (client, workers) = (setting.client_config(None), setting.workers);
+    let progress = Arc::new(Progress::new(setting.size(setting.objects), start));
     let shared = progress.clone();
     let runtime = Runtime::new().expect("cannot create a runtime");
-    let holds = setting.holds;
     let controller = runtime.spawn(async move {
-        let controller = controller(&setting, shared);
-        let manager = Manager::connect("bench", setting.client).expect("a usable configuration");
+        let controller = controller(workers, writes, shared);
+        let manager = Manager::connect("bench", client).expect("a usable configuration");
         manager.controller(controller).run(&CancellationToken::new()).await
     });
     let sample = runtime.block_on(async {
@@ -108,11 +79,10 @@ async fn measured(progress: &Progress, holds: bool) -> Sample {
         .with("CPU ms per s", cpu.as_secs_f64() * 1e3 / seconds)
 }
 
-fn controller(setting: &Setting, progress: Arc<Progress>) -> pintle::operator::Controller<ConfigMap> {
-    let writes = setting.writes;
+fn controller(workers: usize, writes: bool, progress: Arc<Progress>) -> pintle::operator::Controller<ConfigMap> {
     let run = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970").as_micros().to_string();
     let run: Arc<str> = run.into();
-    Controller::new().concurrency(setting.workers).reconcile(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+    Controller::new().concurrency(workers).reconcile(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let (progress, run) = (progress.clone(), run.clone());
         async move {
             progress.reconciled(Object::name(&*map));

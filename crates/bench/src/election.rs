@@ -4,90 +4,71 @@
 mod contender;
 mod shards;
 
-use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use pintle::leaderelect::LeaseGroupConfig;
 use pintle::prelude::*;
-use pintle_kubeconfig::{Environment, Overrides};
 use pintle_metrics::InMemoryProvider;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use crate::answer::{self, Setting, runtime};
 use crate::meter::{Sample, Tally, measure, sockets};
+use crate::stopwatch::quantile_ms;
 use contender::{Contender, next};
 
-/// A workload's client and options.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// The client configuration for the server.
-    pub client: ClientConfig,
-    /// Whether to run only a small part of the workload, as a smoke test.
-    pub quick: bool,
-    /// Whether electors poll the lease instead of watching it.
-    pub polling: bool,
-}
-
 impl Setting {
-    /// Creates the setting from a kubeconfig.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the kubeconfig cannot be read.
-    pub fn new(kubeconfig: &Path, quick: bool, polling: bool) -> Self {
-        let client = pintle_kubeconfig::infer(Some(kubeconfig.into()), &Overrides::default(), &Environment::default());
-        Self { client: client.expect("a valid kubeconfig"), quick, polling }
-    }
-
     fn of<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 }
 
-/// Runs a workload once.
-pub type Work = fn(&Setting) -> Sample;
+type Work = fn(&Setting) -> Sample;
 
-/// The workloads by command-line name.
-pub const WORKS: &[(&str, Work)] =
+const WORKS: &[(&str, Work)] =
     &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many), ("shards", shards::shards)];
+
+/// Runs the workload named on the command line.
+pub fn main() -> ExitCode {
+    answer::main("election WORK [--polling] --server KUBECONFIG [--quick]", WORKS, |work, setting| {
+        setting.server?;
+        Some(work(setting))
+    })
+}
 
 /// Repeatedly stops the leader of three candidates, and measures the time until a new leader starts.
 fn release(setting: &Setting) -> Sample {
-    let (sample, seconds) =
+    let (sample, mut periods) =
         vacancies(setting, "release", setting.of(10, 2), setting.of(10, 2), |leader| leader.stop.cancel());
     sample
-        .with("ms, p50 of the hand-over", quantile(&seconds, 0.5) * 1e3)
-        .with("ms, p99 of the hand-over", quantile(&seconds, 0.99) * 1e3)
+        .with("ms, p50 of the hand-over", quantile_ms(&mut periods, 0.5))
+        .with("ms, p99 of the hand-over", quantile_ms(&mut periods, 0.99))
 }
 
 /// Repeatedly aborts the leader of three candidates, and measures the time until a new leader starts.
 fn crash(setting: &Setting) -> Sample {
-    let (sample, seconds) =
+    let (sample, mut periods) =
         vacancies(setting, "crash", setting.of(12, 2), setting.of(2, 1), |leader| leader.run.abort());
     sample
-        .with("s, mean until the next leads", seconds.iter().sum::<f64>() / seconds.len() as f64)
-        .with("s, longest", quantile(&seconds, 1.0))
+        .with("s, mean until the next leads", periods.iter().sum::<Duration>().as_secs_f64() / periods.len() as f64)
+        .with("s, longest", quantile_ms(&mut periods, 1.0) / 1e3)
 }
 
-/// Returns a quantile of sorted values. A `share` of 0.5 selects the median.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
-}
-
-/// Returns how long the leases had no leader, sorted, in seconds. A period begins when `end` stops the leader. `leases`
-/// leases are measured concurrently, each with two standbys. The leader of each lease is stopped `times` times.
+/// Returns how long the leases had no leader. A period begins when `end` stops the leader. `leases` leases are measured
+/// concurrently, each with two standbys. The leader of each lease is stopped `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,
     leases: u64,
     times: u64,
     end: impl Fn(&Contender) + Copy,
-) -> (Sample, Vec<f64>) {
+) -> (Sample, Vec<Duration>) {
     let runtime = runtime();
-    let mut seconds = Vec::new();
+    let mut periods = Vec::new();
     let sample = measure(|| {
         let of_lease = async |index: u64| {
             let lease = own_name(&format!("{work}-{index}"));
@@ -95,7 +76,7 @@ fn vacancies(
             let start = |number: u64| Contender::start(setting, &lease, number, &started);
             let mut contenders: Vec<_> = (0..3).map(start).collect();
             let mut leader = next(&mut starts).await.0;
-            let mut seconds = Vec::new();
+            let mut periods = Vec::new();
             for round in 0..times {
                 // Vary the pause, so leaders are stopped at different times after their last renewal, and the leaders
                 // of different leases are stopped at different times.
@@ -104,17 +85,16 @@ fn vacancies(
                 let ended = Instant::now();
                 end(&contenders[index]);
                 let (next, at) = next(&mut starts).await;
-                seconds.push(at.duration_since(ended).as_secs_f64());
+                periods.push(at.duration_since(ended));
                 leader = next;
                 contenders[index] = start(3 + round);
             }
-            seconds
+            periods
         };
-        seconds = runtime.block_on(join_all((0..leases).map(of_lease))).concat();
-        Tally::operations(seconds.len())
+        periods = runtime.block_on(join_all((0..leases).map(of_lease))).concat();
+        Tally::operations(periods.len())
     });
-    seconds.sort_by(f64::total_cmp);
-    (sample, seconds)
+    (sample, periods)
 }
 
 /// Counts the requests of a hundred standbys while another candidate leads.
@@ -204,17 +184,13 @@ fn many(setting: &Setting) -> Sample {
 /// The permanent tasks of a connection: one task drives HTTP/2, and one task drives the requests of all callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
-}
-
 /// Returns a lease name that no other process uses.
 fn own_name(of: &str) -> String {
     format!("{of}-ours-{}", std::process::id())
 }
 
 fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
-    let (client, metrics) = (Some(setting.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
+    let (client, metrics) = (Some(setting.client_config(None)), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }
 

@@ -12,7 +12,7 @@ use pintle_delta_fifo::{
 use pintle_informer::Cache;
 use pintle_meta::{Object as _, ObjectKey};
 
-use crate::answer::answer;
+use crate::answer;
 use crate::meter::{Sample, Tally, measure};
 use crate::store::{Pod, pods};
 
@@ -37,12 +37,7 @@ const WORKS: &[(&str, Work)] = &[
 
 /// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    let name = args.next().unwrap_or_default();
-    let quick = args.any(|arg| arg == "--quick");
-    let work = WORKS.iter().find(|(work, _)| *work == name);
-    let sample = work.map(|(_, work)| work(pods(if quick { PODS / 50 } else { PODS }, 0)));
-    answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
+    answer::main("cache_fifo WORK [--quick]", WORKS, |work, setting| Some(work(pods(setting.size(PODS), 0))))
 }
 
 /// Creates the key on each call, as client-go does.

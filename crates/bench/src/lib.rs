@@ -21,5 +21,4 @@ pub mod rest;
 mod stopwatch;
 pub mod store;
 
-pub use answer::answer;
 pub use meter::Sample;

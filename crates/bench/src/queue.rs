@@ -16,47 +16,21 @@ mod priority;
 mod sections;
 mod tails;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use pintle_metrics::InMemoryProvider;
 use pintle_ratelimit::Clock;
 use pintle_workqueue::{QueueConfig, WorkQueue};
 
+use crate::answer::{self, Keys, Setting};
 use crate::meter::Sample;
 use crew::{Tasks, Threads};
 use delays::Limit;
 use keys::Key;
 
-/// The options that select a variant of a workload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Setting {
-    /// The type of the keys.
-    pub keys: Keys,
-    /// Whether the queue reports metrics.
-    pub metrics: bool,
-    /// Whether workers and producers are tokio tasks on the default runtime instead of threads.
-    pub tasks: bool,
-    /// Whether workers finish a key and get the next key in one call. Applies only to workers that do no work for their
-    /// keys.
-    pub next: bool,
-    /// Whether to run one fiftieth of the workload, as a smoke test.
-    pub quick: bool,
-}
-
-/// A queue's key type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keys {
-    /// `Arc<str>`.
-    #[default]
-    Arc,
-    /// `&'static str` keys, which are as cheap to clone as Go strings.
-    Static,
-    /// `String`, whose clones allocate memory.
-    String,
-}
-
 /// Runs a workload once. Returns `None` if the workload does not support the requested variant.
-pub type Work = fn(Setting) -> Option<Sample>;
+type Work = fn(Setting) -> Option<Sample>;
 
 macro_rules! threads {
     ($($work:ident)::+ $(, $argument:expr)*) => {
@@ -82,7 +56,7 @@ macro_rules! crews {
 }
 
 /// The workloads by name. The Go program and `cargo xtask bench` use the same names.
-pub const WORKS: &[(&str, Work)] = &[
+const WORKS: &[(&str, Work)] = &[
     ("add-drain-1", crews!(drain::add_then_drain, 1)),
     ("add-drain-8", crews!(drain::add_then_drain, 8)),
     ("through-64", crews!(drain::through, 64)),
@@ -106,11 +80,13 @@ pub const WORKS: &[(&str, Work)] = &[
     ("priority", crews!(priority::priority)),
 ];
 
-impl Setting {
-    fn size(self, full: usize) -> usize {
-        if self.quick { full / 50 } else { full }
-    }
+/// Runs the workload named on the command line.
+pub fn main() -> ExitCode {
+    let usage = "queue WORK [--keys static|string] [--metrics] [--tasks] [--next] [--quick]";
+    answer::main(usage, WORKS, |work, setting| work(*setting))
+}
 
+impl Setting {
     /// Creates the configuration of a queue, with or without metrics.
     fn config<K: Key, C>(self, clock: C) -> QueueConfig<K, C> {
         QueueConfig {

@@ -12,26 +12,17 @@ mod list;
 mod server;
 mod watches;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use pintle::prelude::ClientConfig;
-use pintle_kubeconfig::{Environment, Overrides};
 use pintle_restreq::{Http2Config, RestClient, RestClientConfig};
 use tokio::runtime::Runtime;
 
-use crate::answer::answer;
+use crate::answer::{self, Setting};
 use crate::meter::Sample;
 
 pub use server::{Listeners, serve};
-
-#[derive(Clone, Debug)]
-struct Setting {
-    /// The kubeconfig of the server. For the workload `list`, this is the URL of the load server.
-    server: String,
-    quick: bool,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
@@ -66,40 +57,26 @@ const WORKS: &[(&str, Work)] = &[
 
 /// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
-    answer(run(), "rest WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
+    answer::main("rest WORK --server KUBECONFIG [--quick]", WORKS, |work, setting| {
+        let runtime = Runtime::new().expect("cannot create a runtime");
+        let _in_runtime = runtime.enter();
+        Some(work(setting, &runtime))
+    })
 }
 
-fn run() -> Option<Sample> {
-    let mut args = std::env::args().skip(1);
-    let name = args.next()?;
-    let (_, work) = WORKS.iter().find(|(work, _)| *work == name)?;
-    let (mut server, mut quick) = (String::new(), false);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--server" => server = args.next()?,
-            "--quick" => quick = true,
-            _ => return None,
-        }
-    }
-    let runtime = Runtime::new().expect("cannot create a runtime");
-    let _in_runtime = runtime.enter();
-    Some(work(&Setting { server, quick }, &runtime))
-}
-
-impl Setting {
-    fn client(&self, protocol: Protocol) -> RestClient {
-        let http2 = Http2Config { enabled: protocol == Protocol::Http2, ..Http2Config::default() };
-        let config = RestClientConfig { http2, ..self.config(protocol).into() };
+impl Protocol {
+    fn client(self, setting: &Setting) -> RestClient {
+        let http2 = Http2Config { enabled: self == Self::Http2, ..Http2Config::default() };
+        let config = RestClientConfig { http2, ..self.config(setting).into() };
         RestClient::new(config).expect("cannot create a client")
     }
 
-    fn config(&self, protocol: Protocol) -> ClientConfig {
-        let context = if protocol == Protocol::Plain { "plain" } else { "tls" };
-        let overrides = Overrides { context: Some(context.into()), ..Overrides::default() };
-        let config = pintle_kubeconfig::infer(Some(PathBuf::from(&self.server)), &overrides, &Environment::default());
-        config.expect("a valid kubeconfig")
+    fn config(self, setting: &Setting) -> ClientConfig {
+        setting.client_config(Some(if self == Self::Plain { "plain" } else { "tls" }))
     }
+}
 
+impl Setting {
     fn span(&self, full: Duration) -> Duration {
         if self.quick { full / 4 } else { full }
     }

@@ -28,11 +28,7 @@ impl Stopwatch {
     /// after all other clones have been dropped, because dropping a clone adds its durations.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let rank = (q * all.len() as f64).ceil() as usize;
-        match rank.clamp(1, all.len().max(1)) - 1 {
-            index if index < all.len() => *all.select_nth_unstable(index).1 as f64 / 1e3,
-            _ => f64::NAN,
-        }
+        quantile(&mut all, q).map_or(f64::NAN, |nanos| nanos as f64 / 1e3)
     }
 }
 
@@ -47,6 +43,17 @@ impl Drop for Stopwatch {
         let local = mem::take(&mut self.local);
         self.all.lock().unwrap_or_else(PoisonError::into_inner).extend(local);
     }
+}
+
+/// Returns the quantile `q` in milliseconds, or NaN if there are no durations.
+pub(crate) fn quantile_ms(durations: &mut [Duration], q: f64) -> f64 {
+    quantile(durations, q).map_or(f64::NAN, |duration| duration.as_secs_f64() * 1e3)
+}
+
+fn quantile<T: Ord + Copy>(values: &mut [T], q: f64) -> Option<T> {
+    let rank = (values.len() as f64 * q).ceil() as usize;
+    let index = rank.max(1) - 1;
+    (index < values.len()).then(|| *values.select_nth_unstable(index).1)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use pintle_informer::Cache;
 use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 
-use crate::answer::answer;
+use crate::answer::{self, Setting};
 use crate::meter::{Sample, Tally, measure};
 
 pub(crate) struct Pod {
@@ -29,10 +29,6 @@ impl Object for Pod {
 
 const PODS: usize = 100_000;
 const NODES: usize = 1000;
-
-struct Setting {
-    quick: bool,
-}
 
 type Work = fn(&Setting) -> Sample;
 
@@ -54,17 +50,7 @@ const WORKS: &[(&str, Work)] = &[
 
 /// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    let name = args.next().unwrap_or_default();
-    let setting = Setting { quick: args.any(|arg| arg == "--quick") };
-    let work = WORKS.iter().find(|(work, _)| *work == name);
-    answer(work.map(|(_, work)| work(&setting)), "cache_micro WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
-}
-
-impl Setting {
-    fn pods(&self) -> usize {
-        if self.quick { PODS / 50 } else { PODS }
-    }
+    answer::main("cache_micro WORK [--quick]", WORKS, |work, setting| Some(work(setting)))
 }
 
 /// Creates the same pods as the client-go workload. Each value of `shift` assigns the pods to different nodes.
@@ -105,7 +91,7 @@ fn shuffled(count: usize) -> Vec<usize> {
 
 /// Adds 100 k pods one at a time.
 fn add(setting: &Setting) -> Sample {
-    let pods = pods(setting.pods(), 0);
+    let pods = pods(setting.size(PODS), 0);
     let cache = indexer();
     measure(|| {
         pods.iter().for_each(|pod| put(&cache, pod));
@@ -115,7 +101,7 @@ fn add(setting: &Setting) -> Sample {
 
 /// Gets each pod ten times by its key, in random order, and passes it to `look`.
 fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
-    let pods = pods(setting.pods(), 0);
+    let pods = pods(setting.size(PODS), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
     let (cache, order) = (filled(&pods), shuffled(pods.len()));
     measure(|| {
@@ -128,54 +114,54 @@ fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
 
 /// Reads the 100 pods of each node twenty times.
 fn by_index(setting: &Setting) -> Sample {
-    let cache = filled(&pods(setting.pods(), 0));
+    let cache = filled(&pods(setting.size(PODS), 0));
     let nodes: Vec<String> = (0..NODES).map(node).collect();
     measure(|| {
         let mut total = 0;
         for node in (0..20).flat_map(|_| &nodes) {
             total += cache.by_index("node", node).expect("the index exists").len();
         }
-        assert_eq!(total, 20 * setting.pods());
+        assert_eq!(total, 20 * setting.size(PODS));
         Tally::operations(20 * NODES)
     })
 }
 
 fn list(setting: &Setting) -> Sample {
-    let cache = filled(&pods(setting.pods(), 0));
+    let cache = filled(&pods(setting.size(PODS), 0));
     measure(|| {
         let total: usize = (0..20).map(|_| black_box(cache.list()).len()).sum();
-        assert_eq!(total, 20 * setting.pods());
+        assert_eq!(total, 20 * setting.size(PODS));
         Tally::operations(20)
     })
 }
 
 /// Iterates over a snapshot twenty times, and passes each pod to `look`.
 fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
-    let cache = filled(&pods(setting.pods(), 0));
+    let cache = filled(&pods(setting.size(PODS), 0));
     measure(|| {
         let mut total = 0;
         for _ in 0..20 {
             cache.snapshot().for_each(|pod| total += usize::from(look(Some(pod))));
         }
-        assert_eq!(total, 20 * setting.pods());
+        assert_eq!(total, 20 * setting.size(PODS));
         Tally::operations(20)
     })
 }
 
 fn snapshot(setting: &Setting) -> Sample {
-    let cache = filled(&pods(setting.pods(), 0));
+    let cache = filled(&pods(setting.size(PODS), 0));
     measure(|| {
-        for _ in 0..setting.pods() {
-            assert_eq!(black_box(cache.snapshot()).len(), setting.pods());
+        for _ in 0..setting.size(PODS) {
+            assert_eq!(black_box(cache.snapshot()).len(), setting.size(PODS));
         }
-        Tally::operations(setting.pods())
+        Tally::operations(setting.size(PODS))
     })
 }
 
 /// Replaces each pod, in random order. The new pod may be on a different node.
 fn update(setting: &Setting, shift: usize) -> Sample {
-    let cache = filled(&pods(setting.pods(), 0));
-    let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
+    let cache = filled(&pods(setting.size(PODS), 0));
+    let (next, order) = (pods(setting.size(PODS), shift), shuffled(setting.size(PODS)));
     measure(|| {
         order.iter().for_each(|at| put(&cache, &next[*at]));
         Tally::operations(order.len())
@@ -192,10 +178,10 @@ fn beside_snapshots(setting: &Setting) -> Sample {
 /// For three seconds, one thread moves pods to other nodes. Meanwhile, other threads get pods by key or iterate over a
 /// snapshot.
 fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
-    let all = pods(setting.pods(), 0);
+    let all = pods(setting.size(PODS), 0);
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key()).collect();
-    let (cache, order) = (filled(&all), shuffled(setting.pods()));
-    let sets: [_; 2] = array::from_fn(|set| pods(setting.pods(), set * 501));
+    let (cache, order) = (filled(&all), shuffled(setting.size(PODS)));
+    let sets: [_; 2] = array::from_fn(|set| pods(setting.size(PODS), set * 501));
     let stop = AtomicBool::new(false);
     let time = Duration::from_secs(if setting.quick { 1 } else { 3 });
     let mut counts = (0, 0, 0);

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use pintle_restreq::RestClient;
 use serde_json::Value;
 
-use super::{Setting, config_map, each, make_maps, quantile_ms, runtime};
+use super::{Setting, config_map, each, make_maps, runtime};
 use crate::meter::{Sample, Tally, measure};
 use crate::pods::Pods;
+use crate::stopwatch::quantile_ms;
 
 const ALL: &str = "/api/v1/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use pintle_kubeconfig::{Environment, Overrides};
 
-use super::{Setting, quantile_ms};
+use super::Setting;
 use crate::meter::{Sample, Tally, measure, resident_of};
+use crate::stopwatch::quantile_ms;
 
 /// Repeatedly starts an embedded server in a new process and requests its version over plain HTTP.
 pub(super) fn start(setting: &Setting) -> Sample {

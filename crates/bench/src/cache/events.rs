@@ -41,7 +41,7 @@ fn round<T: Kind>(
     handlers: usize,
     before: usize,
 ) -> Sample {
-    let (stats, n) = (setting.feed.stats(), setting.size(updates));
+    let (stats, n) = (setting.feed().stats(), setting.size(updates));
     let changed = n.min(stats.pods);
     // Use new resource versions in the second round.
     let first = n * before;
@@ -55,7 +55,7 @@ fn round<T: Kind>(
     });
     let (mut begin, mut end) = (Instant::now(), Instant::now());
     let sample = measure(|| {
-        begin = setting.feed.events(first, n);
+        begin = setting.feed().events(first, n);
         runtime.block_on(async {
             for handler in &mut counted {
                 end = handler.done().await.max(end);

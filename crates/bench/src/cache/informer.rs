@@ -39,7 +39,8 @@ pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOw
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
 
 pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: bool) -> SharedInformer<T> {
-    let client = RestClient::new(ClientConfig::new(&setting.feed.server)).expect("the server has an address");
+    let client =
+        RestClient::new(ClientConfig::new(setting.server.unwrap_or_default())).expect("the server has an address");
     let config = InformerConfig {
         reflector: ReflectorConfig { streaming_list, ..ReflectorConfig::default() },
         projection: kept.projection(),

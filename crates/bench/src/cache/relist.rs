@@ -17,7 +17,7 @@ use crate::meter::{Sample, Tally, measure, peak, resident};
 pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
-    let stats = setting.feed.stats();
+    let stats = setting.feed().stats();
     let changed = stats.pods / 100;
     let mut counted = Counter::add(informer.subscribe(), stats.version + 1, changed);
     let synced = runtime.block_on(counted.guard.synced());
@@ -25,10 +25,10 @@ pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
     let steady = resident();
     let mut took = Duration::ZERO;
     let sample = measure(|| {
-        setting.feed.expire(changed);
+        setting.feed().expire(changed);
         runtime.block_on(async {
             let done = counted.done().await;
-            took = setting.feed.since_list() - (Instant::now() - done);
+            took = setting.feed().since_list() - (Instant::now() - done);
             tokio::time::sleep(Duration::from_secs(1)).await;
         });
         Tally::operations(stats.pods)

@@ -14,7 +14,7 @@ use crate::meter::{Sample, Tally, measure};
 /// all objects.
 pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, streaming_list: bool) -> Sample {
     let informer = informer::<T>(setting, kept, streaming_list);
-    let (pods, mut synced) = (setting.feed.stats().pods, Duration::ZERO);
+    let (pods, mut synced) = (setting.feed().stats().pods, Duration::ZERO);
     let sample = measure(|| {
         let (counted, took) = runtime.block_on(start(&informer));
         assert_eq!((counted.adds(), informer.lister().len()), (pods, pods));
@@ -39,5 +39,5 @@ async fn start<T: Kind>(informer: &SharedInformer<T>) -> (Counted, Duration) {
 pub(super) async fn start_and_settle<T: Kind>(setting: &Setting, informer: &SharedInformer<T>) {
     drop(start(informer).await);
     setting.settle().await;
-    setting.feed.wait_for_watch();
+    setting.feed().wait_for_watch();
 }

@@ -8,7 +8,8 @@ use pintle::apiserver::{ApiServer, ApiServerConfig, InProcess};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
-use super::{OBJECT, RULES, rounds};
+use super::{OBJECT, RULES};
+use crate::answer::Setting;
 use crate::meter::{Sample, Tally, measure};
 
 const SCHEMA: &str = include_str!("schema.json");
@@ -17,11 +18,11 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const ROUTES: &str = "/apis/bench.example.com/v1/routes";
 
 /// Updates the same object repeatedly. One operation updates one field of the object.
-pub(super) fn writes(quick: bool, has_rules: bool) -> Sample {
+pub(super) fn writes(setting: &Setting, has_rules: bool) -> Sample {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("cannot start a runtime");
     let server = runtime.block_on(ApiServer::start(ApiServerConfig::default())).expect("cannot start the server");
     let mut service = server.in_process();
-    let n = rounds(quick, WRITES);
+    let n = setting.size(WRITES);
     let mut route = runtime.block_on(async {
         call(&mut service, Method::POST, DEFINITIONS, &definition(has_rules)).await;
         server.settle().await;

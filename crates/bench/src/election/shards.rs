@@ -10,8 +10,9 @@ use pintle_metrics::InMemoryProvider;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::{Setting, cluster, election, own_name, quantile, runtime};
+use super::{Setting, cluster, election, own_name, runtime};
 use crate::meter::{Sample, Tally, measure};
+use crate::stopwatch::quantile_ms;
 
 const SHARDS: u32 = 8;
 
@@ -63,13 +64,12 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     // fourth of the shards must change their owner. Further moves are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
-        let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
-        seconds.sort_by(f64::total_cmp);
-        if seconds.is_empty() { f64::NAN } else { quantile(&seconds, 0.99) }
+        let mut periods: Vec<Duration> = moved.iter().map(|moved| moved.nobodys).collect();
+        quantile_ms(&mut periods, 0.99)
     };
     sample
-        .with("s that a shard is nobody's, p99, a replica lost", p99(&went))
-        .with("ms that a shard is nobody's, p99, a replica added", p99(&came) * 1e3)
+        .with("s that a shard is nobody's, p99, a replica lost", p99(&went) / 1e3)
+        .with("ms that a shard is nobody's, p99, a replica added", p99(&came))
         .with("% of the keys move, a replica added", came.len() as f64 / all * 100.0)
         .with("shards that move between others", needless.count() as f64)
         .with("shards without an owner at the end", all - ledger.owned() as f64)
@@ -95,7 +95,7 @@ fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHa
 struct Moved {
     from: u64,
     to: u64,
-    nobodys: f64,
+    nobodys: Duration,
 }
 
 impl Ledger {
@@ -116,7 +116,7 @@ impl Ledger {
         };
         let moved = moved.filter_map(|(index, new)| {
             let old = before(index, new)?;
-            let nobodys = new.from.saturating_duration_since(old.to?).as_secs_f64();
+            let nobodys = new.from.saturating_duration_since(old.to?);
             Some(Moved { from: old.replica, to: new.replica, nobodys })
         });
         moved.collect()

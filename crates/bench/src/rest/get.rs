@@ -16,12 +16,12 @@ use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
 pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
-    let api: Api<ConfigMap> = Api::namespaced(setting.client(protocol), "default");
+    let api: Api<ConfigMap> = Api::namespaced(protocol.client(setting), "default");
     run(setting, runtime, vec![api; at_once])
 }
 
 pub(super) fn get_raw(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
-    let client = setting.client(protocol).for_group_version(&GroupVersion::new("", "v1"));
+    let client = protocol.client(setting).for_group_version(&GroupVersion::new("", "v1"));
     run(setting, runtime, vec![client; at_once])
 }
 

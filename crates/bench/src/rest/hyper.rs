@@ -61,7 +61,7 @@ enum Sender {
 
 impl Server {
     fn new(setting: &Setting, protocol: Protocol) -> Self {
-        let config = setting.config(protocol);
+        let config = protocol.config(setting);
         let (scheme, authority) = config.server.split_once("://").expect("the server is a URL");
         let tls = config.tls.ca.map(|ca| {
             let pem = match &ca {

@@ -14,7 +14,8 @@ use crate::meter::{Sample, Tally, measure};
 /// Decodes each pod as it arrives, and drops it. Only the list of all pods is measured. A small list before the
 /// measurement warms up the code and opens the connection.
 pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
-    let client = RestClient::new(ClientConfig::new(setting.server.as_str())).expect("cannot create a client");
+    let client =
+        RestClient::new(ClientConfig::new(setting.server.unwrap_or_default())).expect("cannot create a client");
     let pods: Api<Pod> = Api::all(client);
     runtime.block_on(read(&pods, 100));
     measure(|| Tally::operations(runtime.block_on(read(&pods, 0))))

@@ -19,7 +19,7 @@ use crate::meter::{Sample, Tally, measure, resident, sockets};
 /// measurement.
 pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;
-    let api: Api<ConfigMap> = Api::namespaced(setting.client(Protocol::Http2), "default");
+    let api: Api<ConfigMap> = Api::namespaced(Protocol::Http2.client(setting), "default");
     let (bytes, connections) = (resident(), sockets());
     let (opened, events) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
