@@ -98,6 +98,24 @@ pub(crate) enum Around {
     Rest,
 }
 
+impl Around {
+    /// Returns the program of the server and its arguments. Clients get the URL of a load server, and a kubeconfig file
+    /// for the other servers.
+    pub(crate) fn server(self, quick: bool) -> Option<(&'static str, Vec<String>)> {
+        let of_size = |option: &str, full: usize| {
+            let size = if quick { full / 50 } else { full };
+            vec![option.to_owned(), size.to_string()]
+        };
+        match self {
+            Self::Nothing | Self::Quota(_) => None,
+            Self::Pods(pods) => Some(("load_server", of_size("--pods", pods))),
+            Self::Maps(maps) => Some(("api_server", of_size("--maps", maps))),
+            Self::Cluster | Self::Servers => Some(("api_server", Vec::new())),
+            Self::Rest => Some(("rest_server", Vec::new())),
+        }
+    }
+}
+
 /// The peer that runs our client programs on a real kube-apiserver with etcd.
 pub(crate) const REAL: &str = "kube-apiserver";
 

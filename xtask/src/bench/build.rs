@@ -71,12 +71,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
 
 /// Returns the arguments for cargo to build only the programs of this area, because linking a program takes a minute.
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
-    let around = workloads.iter().filter_map(|workload| match workload.around {
-        Around::Pods(_) => Some("load_server"),
-        Around::Cluster | Around::Maps(_) | Around::Servers => Some("api_server"),
-        Around::Rest => Some("rest_server"),
-        Around::Nothing | Around::Quota(_) => None,
-    });
+    let around = workloads.iter().filter_map(|workload| Some(workload.around.server(false)?.0));
     let ours = programs(workloads).filter_map(|program| match program {
         Program::Rust(name) => Some(name),
         _ => None,

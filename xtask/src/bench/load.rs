@@ -15,27 +15,8 @@ pub(crate) struct LoadServer {
 }
 
 impl LoadServer {
-    /// Starts a load server with `pods` pods on a free port. Clients are started with the URL of the server.
-    pub(crate) fn with_pods(built: &Built, pods: usize) -> anyhow::Result<Self> {
-        Self::start(built, "load_server", &["--pods", &pods.to_string()])
-    }
-
-    /// Starts an embedded API server. Clients get a kubeconfig file.
-    pub(crate) fn cluster(built: &Built) -> anyhow::Result<Self> {
-        Self::start(built, "api_server", &[])
-    }
-
-    /// Starts an embedded API server with `maps` ConfigMaps. Clients get a kubeconfig file.
-    pub(crate) fn with_maps(built: &Built, maps: usize) -> anyhow::Result<Self> {
-        Self::start(built, "api_server", &["--maps", &maps.to_string()])
-    }
-
-    /// Starts the server for the area `rest`. Clients get a kubeconfig file.
-    pub(crate) fn rest(built: &Built) -> anyhow::Result<Self> {
-        Self::start(built, "rest_server", &[])
-    }
-
-    fn start(built: &Built, name: &'static str, args: &[&str]) -> anyhow::Result<Self> {
+    /// Starts a server on a free port.
+    pub(crate) fn start(built: &Built, name: &'static str, args: &[String]) -> anyhow::Result<Self> {
         let program = built.program(Program::Rust(name)).context("cannot find the server's program")?;
         // The server exits when its standard input is closed, even if this process is killed.
         let mut command = Command::new(&program);

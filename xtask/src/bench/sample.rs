@@ -69,18 +69,13 @@ pub(crate) fn measure(
             workload.name
         );
         let surroundings = match workload.around {
-            Around::Nothing | Around::Servers => Ok(Surroundings::default()),
             Around::Quota(cpus) => Quota::new(cpus).map(|quota| Surroundings { quota: Some(quota), server: None }),
-            Around::Pods(pods) => {
-                let pods = if quick { pods / 50 } else { pods };
-                Ok(Surroundings { quota: None, server: Some(LoadServer::with_pods(built, pods)?) })
+            // Each side starts its own server.
+            Around::Servers => Ok(Surroundings::default()),
+            around => {
+                let server = around.server(quick).map(|(name, args)| LoadServer::start(built, name, &args));
+                Ok(Surroundings { quota: None, server: server.transpose()? })
             }
-            Around::Cluster => Ok(Surroundings { quota: None, server: Some(LoadServer::cluster(built)?) }),
-            Around::Maps(maps) => {
-                let maps = if quick { maps / 50 } else { maps };
-                Ok(Surroundings { quota: None, server: Some(LoadServer::with_maps(built, maps)?) })
-            }
-            Around::Rest => Ok(Surroundings { quota: None, server: Some(LoadServer::rest(built)?) }),
         };
         let measured = match surroundings {
             Ok(surroundings) => run(sh, workload, built, quick, runs, &surroundings)?,
@@ -110,7 +105,7 @@ enum Server {
 impl Server {
     fn start(sh: &Shell, built: &Built, side: &str) -> anyhow::Result<Self> {
         if side != REAL {
-            return Ok(Self::Ours(LoadServer::cluster(built)?));
+            return Ok(Self::Ours(LoadServer::start(built, "api_server", &[])?));
         }
         Ok(Self::Real(RealServer::start(sh)?))
     }
