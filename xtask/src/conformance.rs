@@ -1,6 +1,7 @@
 //! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. This job can also run the
 //! client's test scenarios, or a fleet of electors, against a real server.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,41 +22,22 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
         return crate::clients::run(sh, flags.only.as_deref(), flags.all);
     }
     if let Some(folder) = &flags.compare {
-        return compare(sh, folder, flags);
+        return compare(sh, folder, &flags.replay);
     }
-    if !flags.server && flags.pack.is_none() {
+    if !flags.server && flags.replay.is_empty() {
         bail!("nothing to check: add `--server`, `--client`, `--clients`, `--compare DIR` or `--fleet`");
     }
-    let mut args: Vec<String> = Vec::new();
-    let values = [
-        ("--url", flags.url.clone()),
-        ("--token", flags.token.clone()),
-        ("--ca", flags.ca.as_ref().map(|file| file.display().to_string())),
-        ("--only", flags.only.clone()),
-        ("--at-once", flags.at_once.map(|count| count.to_string())),
-        ("--cases", flags.cases.as_ref().map(|folder| folder.display().to_string())),
-        ("--tsv", flags.tsv.as_ref().map(|file| file.display().to_string())),
-        ("--pack", flags.pack.as_ref().map(|folder| folder.display().to_string())),
-    ];
-    for (name, value) in values {
-        args.extend(value.map(|value| format!("{name}={value}")));
-    }
-    for (name, given) in [("--insecure", flags.insecure), ("--update", flags.update), ("--verbose", flags.verbose)] {
-        args.extend(given.then(|| name.to_owned()));
-    }
-    let cargo = crate::cargo();
-    let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
+    let (cargo, replay) = (crate::cargo(), &flags.replay);
+    let only = flags.only.iter().map(|only| format!("--only={only}"));
+    let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {only...} {replay...}");
     // The replay program has already printed its error.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Sends the manifests in a folder to the embedded server and to a real kube-apiserver, and compares the responses.
-fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<ExitCode> {
+fn compare(sh: &Shell, folder: &Path, args: &[OsString]) -> anyhow::Result<ExitCode> {
     let real = RealServer::start(sh)?;
     let (cargo, url) = (crate::cargo(), real.url());
-    let mut args: Vec<String> = Vec::new();
-    args.extend(flags.at_once.map(|count| format!("--at-once={count}")));
-    args.extend(flags.verbose.then(|| "--verbose".to_owned()));
     let token = crate::real_server::TOKEN;
     let program = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- --insecure --token {token}");
     let compared = program.args(["--url", &url]).arg("--compare").arg(folder).args(args).quiet().run();

@@ -19,15 +19,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::Parser as _;
 use xshell::{Shell, cmd};
 
-use crate::flags::{Xtask, XtaskCmd};
+use crate::flags::Xtask;
 
 fn main() -> ExitCode {
     if let Some(code) = ci::compile().or_else(ci::compile_nothing) {
         return code;
     }
-    match run(Xtask::from_env_or_exit()) {
+    match run(Xtask::parse()) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -39,16 +40,16 @@ fn main() -> ExitCode {
 fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     let sh = Shell::new()?;
     sh.change_dir(root());
-    match flags.subcommand {
-        XtaskCmd::Bench(flags) => bench::run(&sh, &flags),
-        XtaskCmd::Ci(flags) => ci::run(&sh, &flags),
-        XtaskCmd::NewOperator(flags) => new_operator::run(&sh, &flags),
-        XtaskCmd::Tidy(_) => {
+    match flags {
+        Xtask::Bench(flags) => bench::run(&sh, &flags),
+        Xtask::Ci(flags) => ci::run(&sh, &flags),
+        Xtask::NewOperator(flags) => new_operator::run(&sh, &flags),
+        Xtask::Tidy => {
             println!("{}: tidy", tidy::run(&sh)?);
             Ok(ExitCode::SUCCESS)
         }
-        XtaskCmd::Docs(_) => docs::run(&sh),
-        XtaskCmd::Conformance(flags) => conformance::run(&sh, &flags),
+        Xtask::Docs => docs::run(&sh),
+        Xtask::Conformance(flags) => conformance::run(&sh, &flags),
     }
 }
 
