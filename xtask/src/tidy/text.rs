@@ -2,11 +2,8 @@
 
 use super::{Finding, Source};
 
-/// The maximum number of lines in a source file. The files in [`LONG`] are exempt.
+/// The maximum number of lines in a source file.
 const LONGEST: usize = 600;
-
-/// The files that may exceed [`LONGEST`], with the reasons.
-const LONG: &[(&str, &str)] = &[];
 
 /// The extensions of the files to which these rules apply.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
@@ -28,16 +25,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     for source in sources.iter().filter(|source| WRITTEN.iter().any(|ending| source.is(ending))) {
         check_one(source, findings);
-    }
-    for (path, _) in LONG {
-        let long = |source: &&Source| source.path.to_str() == Some(path) && source.text.lines().count() > LONGEST;
-        if !sources.iter().any(|source| long(&source)) {
-            findings.push(Finding::new(
-                path.as_ref(),
-                None,
-                "is no longer long: remove it from the list in xtask/src/tidy/text.rs",
-            ));
-        }
     }
 }
 
@@ -62,7 +49,7 @@ fn check_one(source: &Source, findings: &mut Vec<Finding>) {
         find(None, "must end with one line end".to_owned());
     }
     let lines = text.lines().count();
-    if source.is("rs") && lines > LONGEST && !LONG.iter().any(|(long, _)| path.to_str() == Some(long)) {
+    if source.is("rs") && lines > LONGEST {
         find(None, format!("{lines} lines; a file has at most {LONGEST}"));
     }
 }
