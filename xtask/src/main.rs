@@ -67,6 +67,23 @@ fn packages(sh: &Shell) -> anyhow::Result<Vec<serde_json::Value>> {
     metadata(sh)?["packages"].as_array().cloned().context("cargo metadata contains no packages")
 }
 
+/// Returns the files below a folder, without the files and folders whose name is in `skip`.
+fn files(folder: &Path, skip: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let entry = entry?;
+        if skip.iter().any(|skip| entry.file_name() == *skip) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            found.extend(files(&entry.path(), skip)?);
+        } else {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
 fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     let metadata = metadata(sh)?;
     let folder = metadata["target_directory"].as_str().context("cargo metadata contains no target_directory")?;

@@ -120,7 +120,7 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
     let folder = &folder.canonicalize()?;
     let pintle = relative(folder, &root.canonicalize()?);
     let template = root.join(TEMPLATE);
-    for file in files(&template)? {
+    for file in crate::files(&template, &["target", "Cargo.lock"])? {
         let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
         let target = folder.join(file.strip_prefix(&template)?);
         fs::create_dir_all(target.parent().unwrap_or(folder))?;
@@ -160,19 +160,6 @@ fn check_name(name: &str) -> anyhow::Result<()> {
         "the name {name:?} is taken by Rust or by a crate that the project uses; choose another"
     );
     Ok(())
-}
-
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
-        let entry = entry?;
-        match entry.file_name().to_str() {
-            Some("target" | "Cargo.lock") => {}
-            _ if entry.file_type()?.is_dir() => found.extend(files(&entry.path())?),
-            _ => found.push(entry.path()),
-        }
-    }
-    Ok(found)
 }
 
 /// Returns the relative path between two absolute folders. Returns an absolute path if the folders share only the root.

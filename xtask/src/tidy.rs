@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use xshell::{Shell, cmd};
 
 pub(crate) struct Finding {
@@ -77,7 +77,10 @@ fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let mut paths: Vec<PathBuf> = match listed {
         Ok(listed) => listed.lines().map(PathBuf::from).collect(),
         // Check all files if git is not available, for example in an unpacked archive.
-        Err(_) => files_below(root, Path::new(""))?,
+        Err(_) => {
+            let files = crate::files(root, &["target", ".git"])?;
+            files.into_iter().filter_map(|file| Some(file.strip_prefix(root).ok()?.to_owned())).collect()
+        }
     };
     paths.sort();
     // Skip files that are deleted or not valid UTF-8.
@@ -92,20 +95,4 @@ fn code_of<'a>(name: &str, sources: &'a [Source]) -> impl Iterator<Item = &'a So
     sources.iter().filter(move |source| {
         source.is("rs") && source.path.starts_with(&src) && source.path.file_stem() != Some(OsStr::new("tests"))
     })
-}
-
-fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let place = root.join(folder);
-    let entries = std::fs::read_dir(&place).with_context(|| format!("cannot list {}", place.display()))?;
-    for entry in entries {
-        let entry = entry?;
-        let path = folder.join(entry.file_name());
-        if !entry.file_type()?.is_dir() {
-            files.push(path);
-        } else if path != Path::new("target") && path != Path::new(".git") {
-            files.extend(files_below(root, &path)?);
-        }
-    }
-    Ok(files)
 }
