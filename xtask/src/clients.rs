@@ -12,10 +12,12 @@
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use xshell::{Shell, cmd};
+
+use crate::real_server::Killed;
 
 type Client = (&'static str, &'static str, fn(&Shell, &Path) -> anyhow::Result<()>);
 
@@ -39,7 +41,7 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
     let work = target.join("clients");
     sh.create_dir(&work)?;
     let kubeconfig = work.join("kubeconfig");
-    let _server = Server::start(sh, &target, &kubeconfig)?;
+    let _server = start_server(sh, &target, &kubeconfig)?;
     let _environment = sh.push_env("KUBECONFIG", &kubeconfig);
     let mut days = Vec::new();
     for (name, tool, day) in CLIENTS.into_iter().filter(|(name, ..)| wanted.is_empty() || wanted.contains(name)) {
@@ -104,30 +106,17 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server with TLS, in a separate process. The process is killed on drop.
-struct Server(Child);
-
-impl Server {
-    fn start(sh: &Shell, target: &Path, kubeconfig: &Path) -> anyhow::Result<Self> {
-        let cargo = crate::cargo();
-        cmd!(sh, "{cargo} build --quiet --locked --package pintle-apiserver").quiet().run()?;
-        let program = target.join("debug/pintle-apiserver");
-        let server =
-            Command::new(program).arg("--tls").arg("--kubeconfig").arg(kubeconfig).stdout(Stdio::piped()).spawn();
-        let mut server = Self(server.context("cannot start the embedded server")?);
-        let mut url = String::new();
-        BufReader::new(server.0.stdout.take().context("the embedded server has no output")?).read_line(&mut url)?;
-        ensure!(url.starts_with("https://"), "the embedded server did not start");
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Ignore the error: the process may already have exited.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+/// Starts the embedded server with TLS in a separate process.
+fn start_server(sh: &Shell, target: &Path, kubeconfig: &Path) -> anyhow::Result<Killed> {
+    let cargo = crate::cargo();
+    cmd!(sh, "{cargo} build --quiet --locked --package pintle-apiserver").quiet().run()?;
+    let program = target.join("debug/pintle-apiserver");
+    let server = Command::new(program).arg("--tls").arg("--kubeconfig").arg(kubeconfig).stdout(Stdio::piped()).spawn();
+    let mut server = Killed(server.context("cannot start the embedded server")?);
+    let mut url = String::new();
+    BufReader::new(server.0.stdout.take().context("the embedded server has no output")?).read_line(&mut url)?;
+    ensure!(url.starts_with("https://"), "the embedded server did not start");
+    Ok(server)
 }
 
 const NOTHING: &str = "";

@@ -12,7 +12,8 @@ use xshell::{Shell, TempDir, cmd};
 /// A running kube-apiserver with etcd. Dropping it ends both processes.
 pub(crate) struct RealServer {
     port: u16,
-    processes: Vec<Child>,
+    /// The latest process is first, because kube-apiserver must end before etcd.
+    processes: Vec<Killed>,
     folder: TempDir,
 }
 
@@ -74,9 +75,9 @@ impl RealServer {
         self.folder.path().join("kubeconfig")
     }
 
-    /// Returns the process IDs of etcd and kube-apiserver.
+    /// Returns the process IDs of kube-apiserver and etcd.
     pub(crate) fn process_ids(&self) -> Vec<u32> {
-        self.processes.iter().map(Child::id).collect()
+        self.processes.iter().map(|process| process.0.id()).collect()
     }
 
     fn start_process(&mut self, program: &Path, flags: &[(&str, &str)]) -> anyhow::Result<()> {
@@ -89,18 +90,20 @@ impl RealServer {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn();
-        self.processes.push(child.with_context(|| format!("cannot start {}", program.display()))?);
+        let child = child.with_context(|| format!("cannot start {}", program.display()))?;
+        self.processes.insert(0, Killed(child));
         Ok(())
     }
 }
 
-impl Drop for RealServer {
+/// A process that is killed on drop.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
     fn drop(&mut self) {
-        // Stop kube-apiserver before etcd. A process may already have exited.
-        for process in self.processes.iter_mut().rev() {
-            drop(process.kill());
-            drop(process.wait());
-        }
+        // Ignore the errors: the process may already have exited.
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }
 
