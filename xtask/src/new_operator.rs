@@ -20,76 +20,11 @@ const DEPENDENCY: &str = "pintle = { path = \"..\"";
 const LONGEST: usize = 50;
 
 /// Names that the compiler or cargo rejects, and names of crates that every project uses.
-const TAKEN: &[&str] = &[
-    "abstract",
-    "alloc",
-    "as",
-    "async",
-    "await",
-    "become",
-    "box",
-    "break",
-    "build",
-    "const",
-    "continue",
-    "core",
-    "crate",
-    "deps",
-    "do",
-    "dyn",
-    "else",
-    "enum",
-    "examples",
-    "extern",
-    "false",
-    "final",
-    "fn",
-    "for",
-    "gen",
-    "if",
-    "impl",
-    "in",
-    "incremental",
-    "k8s-openapi",
-    "let",
-    "loop",
-    "macro",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "operator",
-    "override",
-    "pintle",
-    "priv",
-    "proc-macro",
-    "pub",
-    "ref",
-    "return",
-    "schemars",
-    "self",
-    "serde",
-    "serde-yaml",
-    "static",
-    "std",
-    "struct",
-    "super",
-    "test",
-    "tokio",
-    "tracing-subscriber",
-    "trait",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    "unsafe",
-    "unsized",
-    "use",
-    "virtual",
-    "where",
-    "while",
-    "yield",
-];
+const TAKEN: &str = "\
+    abstract alloc as async await become box break build const continue core crate deps do dyn else enum examples \
+    extern false final fn for gen if impl in incremental k8s-openapi let loop macro match mod move mut operator \
+    override pintle priv proc-macro pub ref return schemars self serde serde-yaml static std struct super test tokio \
+    tracing-subscriber trait true try type typeof unsafe unsized use virtual where while yield";
 
 pub(crate) fn run(sh: &Shell, flags: &NewOperator) -> anyhow::Result<ExitCode> {
     let (root, name) = (sh.current_dir(), flags.name.as_str());
@@ -156,7 +91,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     );
     ensure!(name.len() <= LONGEST, "the name {name:?} has {} characters; at most {LONGEST} are allowed", name.len());
     ensure!(
-        !TAKEN.contains(&name),
+        !TAKEN.split(' ').any(|taken| taken == name),
         "the name {name:?} is taken by Rust or by a crate that the project uses; choose another"
     );
     Ok(())
