@@ -2,7 +2,6 @@
 
 mod elections;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -347,11 +346,7 @@ impl Cluster {
     }
 }
 
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("client", &self.inner.client).field("informers", &self.inner.informers).finish()
-    }
-}
+pintle_meta::debug_struct!(Cluster |self| { client = self.inner.client, informers = self.inner.informers });
 
 #[cfg(test)]
 mod tests {

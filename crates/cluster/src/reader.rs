@@ -1,6 +1,5 @@
 //! Reads objects from a cache or from the server.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_informer::{InformerState, Lister, SharedInformer};
@@ -136,8 +135,4 @@ impl<T: Object> Clone for Reader<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for Reader<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("informer", &self.informer).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Reader<T: Object> { informer, .. });

@@ -1,6 +1,5 @@
 //! The controller builder.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::{ApiResource, Object, ObjectKey};
@@ -164,9 +163,8 @@ impl<K: RequestKey> Controller<K> {
     }
 }
 
-impl<K: RequestKey> fmt::Debug for Builder<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sources: Vec<_> = self.sources.iter().map(Named::name).collect();
-        f.debug_struct("Builder").field("name", &self.name).field("sources", &sources).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Builder<K: RequestKey> |self| {
+    name,
+    sources = self.sources.iter().map(Named::name).collect::<Vec<_>>(),
+    ..
+});

@@ -1,6 +1,5 @@
 //! The controller configuration.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,15 +144,7 @@ impl<K> Default for ControllerConfig<K> {
     }
 }
 
-impl<K> fmt::Debug for ControllerConfig<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControllerConfig")
-            .field("max_concurrent_reconciles", &self.max_concurrent_reconciles)
-            .field("reconcile_timeout", &self.reconcile_timeout)
-            .field("cache_sync_timeout", &self.cache_sync_timeout)
-            .field("blocked_after", &self.blocked_after)
-            .field("graceful_shutdown_timeout", &self.graceful_shutdown_timeout)
-            .field("metrics", &self.metrics)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(ControllerConfig<K> {
+    max_concurrent_reconciles, reconcile_timeout, cache_sync_timeout, blocked_after, graceful_shutdown_timeout, metrics,
+    ..
+});

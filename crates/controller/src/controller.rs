@@ -2,7 +2,6 @@
 
 mod run;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -292,14 +291,7 @@ impl<K: RequestKey> Controller<K> {
     }
 }
 
-impl<K: RequestKey> fmt::Debug for Controller<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Controller")
-            .field("name", &self.inner.name)
-            .field("config", &self.inner.config)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Controller<K: RequestKey> |self| { name = self.inner.name, config = self.inner.config, .. });
 
 impl<K: RequestKey> Inner<K> {
     async fn wait_for_previous_runs(&self) -> Result<(), ControllerError> {

@@ -209,11 +209,7 @@ impl<K: RequestKey> Histories<K> {
     }
 }
 
-impl<K> fmt::Debug for Histories<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Histories").finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Histories<K> { .. });
 
 /// Truncates a text to 512 bytes.
 fn shorten(text: &mut String) {

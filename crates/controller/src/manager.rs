@@ -11,7 +11,6 @@ mod team;
 
 use std::collections::HashSet;
 use std::error::Error;
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -393,13 +392,8 @@ fn all_differ(controllers: &[Arc<dyn AnyController>]) -> Result<(), ManagerError
     }
 }
 
-impl fmt::Debug for Manager {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let services: Vec<_> = self.services.iter().map(Service::name).collect();
-        f.debug_struct("Manager")
-            .field("config", &self.config)
-            .field("status", &self.status)
-            .field("services", &services)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Manager |self| {
+    config, status,
+    services = self.services.iter().map(Service::name).collect::<Vec<_>>(),
+    ..
+});

@@ -230,6 +230,7 @@ impl Action {
 /// assert!(error.is_terminal());
 /// assert_eq!(error.to_string(), "1000 replicas are too many");
 /// ```
+#[derive(Debug)]
 pub struct ReconcileError {
     cause: Box<dyn Error + Send + Sync>,
     terminal: bool,
@@ -319,16 +320,6 @@ impl fmt::Display for ReconcileError {
             source = error.source();
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for ReconcileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReconcileError")
-            .field("cause", &self.cause)
-            .field("terminal", &self.terminal)
-            .field("retry_after", &self.retry_after)
-            .finish()
     }
 }
 

@@ -4,7 +4,6 @@ mod every;
 mod kind;
 mod trigger;
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -123,8 +122,4 @@ pub struct Feed {
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl fmt::Debug for Feed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed").finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Feed { .. });

@@ -1,7 +1,6 @@
 //! Limits how many events are written to the server.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,17 +49,7 @@ impl Default for CorrelatorConfig {
     }
 }
 
-impl fmt::Debug for CorrelatorConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CorrelatorConfig")
-            .field("max_similar", &self.max_similar)
-            .field("similar_interval", &self.similar_interval)
-            .field("spam_burst", &self.spam_burst)
-            .field("spam_refill", &self.spam_refill)
-            .field("cache_size", &self.cache_size)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(CorrelatorConfig { max_similar, similar_interval, spam_burst, spam_refill, cache_size, .. });
 
 /// Decides how recorded events are written to the server. A [`Correlator`] counts repetitions, combines similar events,
 /// and limits the rate of events.

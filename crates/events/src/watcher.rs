@@ -1,6 +1,5 @@
 //! Watches recorded events.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,8 +97,4 @@ impl Watch {
     }
 }
 
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("dropped", &self.dropped).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Watch { dropped, .. });

@@ -1,6 +1,5 @@
 //! The configuration of an informer.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -181,17 +180,6 @@ impl<T> Default for InformerConfig<T> {
     }
 }
 
-impl<T> fmt::Debug for InformerConfig<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerConfig")
-            .field("name", &self.name)
-            .field("reflector", &self.reflector)
-            .field("resync", &self.resync)
-            .field("projection", &self.projection)
-            .field("decode", &self.decode)
-            .field("hot_bytes", &self.hot_bytes)
-            .field("metrics", &self.metrics)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(InformerConfig<T> {
+    name, reflector, resync, projection, decode, hot_bytes, metrics, seed, ..
+});

@@ -1,7 +1,6 @@
 //! A factory of shared informers.
 
 use std::any::Any;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -316,12 +315,9 @@ impl<T: Object> Wanted<T> {
     }
 }
 
-impl fmt::Debug for InformerFactory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.all().iter().map(|entry| entry.informer.name().to_owned()).collect();
-        f.debug_struct("InformerFactory").field("informers", &names).finish()
-    }
-}
+pintle_meta::debug_struct!(InformerFactory |self| {
+    informers = self.all().iter().map(|entry| entry.informer.name().to_owned()).collect::<Vec<_>>(),
+});
 
 trait AnyInformer: Send + Sync {
     fn as_any(&self) -> &dyn Any;

@@ -1,6 +1,5 @@
 //! Event handlers.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -264,11 +263,7 @@ impl Drop for HandlerGuard {
     }
 }
 
-impl fmt::Debug for HandlerGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandlerGuard").field("has_synced", &self.has_synced()).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(HandlerGuard |self| { has_synced = self.has_synced(), .. });
 
 /// The pause after a handler has panicked, before the handler receives the next event.
 const AFTER_PANIC: Duration = Duration::from_secs(1);

@@ -1,6 +1,5 @@
 //! Lists of cached objects.
 
-use std::fmt;
 use std::ops::Index;
 use std::sync::Arc;
 
@@ -102,11 +101,7 @@ impl<T> Clone for Objects<T> {
     }
 }
 
-impl<T> fmt::Debug for Objects<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Objects").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Objects<T> |self| { len = self.len(), .. });
 
 impl<T> IntoIterator for Objects<T> {
     type Item = Arc<T>;

@@ -3,7 +3,6 @@
 mod own_writes;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -378,11 +377,7 @@ impl<T> Clone for Overlay<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for Overlay<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Overlay").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Overlay<T: Object> |self| { len = self.len(), .. });
 
 fn version_of<T: Object>(cache: &Cache<T>, key: &ObjectKey) -> u64 {
     let reached = cache.reached(key.namespace());

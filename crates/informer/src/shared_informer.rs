@@ -3,7 +3,6 @@
 mod work;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -435,19 +434,16 @@ impl<T: Object> Clone for SharedInformer<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for SharedInformer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedInformer")
-            .field("name", &self.owner.name)
-            .field("state", &self.state())
-            .field("states_by_namespace", &self.states_by_namespace())
-            .field("has_synced", &self.has_synced())
-            .field("objects", &self.owner.publisher.cache.len())
-            .field("resource_version", &self.owner.publisher.cache.resource_version())
-            .field("subscriptions", &self.subscriptions())
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(SharedInformer<T: Object> |self| {
+    name = self.owner.name,
+    state = self.state(),
+    states_by_namespace = self.states_by_namespace(),
+    has_synced = self.has_synced(),
+    objects = self.owner.publisher.cache.len(),
+    resource_version = self.owner.publisher.cache.resource_version(),
+    subscriptions = self.subscriptions(),
+    ..
+});
 
 impl<T: Object> Owner<T> {
     /// Ends the informer permanently. A running driver reports the informer's end itself.

@@ -1,6 +1,5 @@
 //! Snapshots of caches.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::{LabelSelector, Object, ObjectKey};
@@ -180,14 +179,7 @@ impl<T> Clone for Snapshot<T> {
     }
 }
 
-impl<T> fmt::Debug for Snapshot<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot")
-            .field("len", &self.len())
-            .field("resource_version", &self.resource_version)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Snapshot<T> |self| { len = self.len(), resource_version, .. });
 
 impl<T> IntoIterator for Snapshot<T> {
     type Item = Arc<T>;

@@ -1,6 +1,5 @@
 //! A watch of an informer's state.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::panic::isolated;
@@ -101,8 +100,4 @@ impl StateWatch {
     }
 }
 
-impl fmt::Debug for StateWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StateWatch").field("state", &self.get()).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(StateWatch |self| { state = self.get(), .. });

@@ -6,7 +6,6 @@ mod queue;
 mod unknown;
 mod walk;
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -201,11 +200,7 @@ impl<T: Object> Stream for Subscription<T> {
     }
 }
 
-impl<T> fmt::Debug for Subscription<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("has_synced", &*self.queue.synced.borrow()).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Subscription<T> |self| { has_synced = *self.queue.synced.borrow(), .. });
 
 impl SyncHandle {
     /// Returns `true` if the subscriber has handled all initial objects.

@@ -1,7 +1,6 @@
 //! Snapshots of several caches, taken at the same moment.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::Object;
@@ -74,11 +73,7 @@ impl View {
     }
 }
 
-impl fmt::Debug for View {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View").field("resource_versions", &self.resource_versions).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(View { resource_versions, .. });
 
 /// A cache that can be part of a [`View`]. Each [`Lister`] implements this trait.
 pub trait Viewed: sealed::Hold {}

@@ -60,11 +60,7 @@ where
     }
 }
 
-impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaderCallbacks").finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct! { LeaderCallbacks<W, T> { .. } }
 
 /// The content of a Kubernetes Event that reports a change of leadership. Create the Event with the type `Normal`, the
 /// reason `LeaderElection`, and the `Display` output of this value as the message.

@@ -1,6 +1,5 @@
 //! Elector configuration.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,14 +111,7 @@ pub struct Observers {
     pub events: Option<EventHook>,
 }
 
-impl fmt::Debug for Observers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observers")
-            .field("metrics", &self.metrics.is_some())
-            .field("events", &self.events.is_some())
-            .finish()
-    }
-}
+pintle_meta::debug_struct!(Observers |self| { metrics = self.metrics.is_some(), events = self.events.is_some() });
 
 impl Default for LeaderElectionConfig {
     /// Returns a configuration with a [unique identity](unique_identity) and the default durations: 15 s, 10 s and 2 s.
@@ -141,20 +133,17 @@ impl Default for LeaderElectionConfig {
     }
 }
 
-impl fmt::Debug for LeaderElectionConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaderElectionConfig")
-            .field("identity", &self.identity)
-            .field("lease_duration", &self.lease_duration)
-            .field("renew_deadline", &self.renew_deadline)
-            .field("retry_period", &self.retry_period)
-            .field("release_on_cancel", &self.release_on_cancel)
-            .field("reuse_identity", &self.reuse_identity)
-            .field("wait_after_deletion", &self.wait_after_deletion)
-            .field("coordinated", &self.coordinated)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(LeaderElectionConfig {
+    identity,
+    lease_duration,
+    renew_deadline,
+    retry_period,
+    release_on_cancel,
+    reuse_identity,
+    wait_after_deletion,
+    coordinated,
+    ..
+});
 
 impl LeaderElectionConfig {
     /// Checks the rules in [`InvalidConfig`] that apply to every lock.

@@ -1,6 +1,5 @@
 //! Electors, which run the leader's work while a background task drives the election.
 
-use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
@@ -282,14 +281,7 @@ impl<L: Lock> LeaderElector<L> {
     }
 }
 
-impl<L: Lock> fmt::Debug for LeaderElector<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaderElector")
-            .field("lock", self.lock.key())
-            .field("config", &self.config)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(LeaderElector<L: Lock> |self| { lock = self.lock.key(), config, .. });
 
 /// Awaits `work`, and reports new leaders while `work` is running. Returns `None` if the `Contest` ends before `work`,
 /// which happens only after a panic. If `new_leader` panics, drops `work` first and then returns the panic, because a

@@ -1,6 +1,5 @@
 //! The right to act as the leader ([`Leadership`]), and permits for single actions.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -230,11 +229,7 @@ impl Leadership {
     }
 }
 
-impl fmt::Debug for Leadership {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leadership").field("lock", &self.shared.lock).field("state", &*self.state.borrow()).finish()
-    }
-}
+pintle_meta::debug_struct!(Leadership |self| { lock = self.shared.lock, state = *self.state.borrow() });
 
 /// The right to perform one action as the leader: see [`Leadership::permit`].
 ///
@@ -278,11 +273,7 @@ impl Permit {
     }
 }
 
-impl fmt::Debug for Permit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("leadership", &self.leadership).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Permit { leadership, .. });
 
 /// The elector's handle to a [`Leadership`], which ends the term when its last clone is dropped.
 #[derive(Clone)]

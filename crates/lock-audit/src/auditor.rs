@@ -1,6 +1,5 @@
 //! The auditor, which reads and watches a lock and reports its history.
 
-use std::fmt;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
@@ -125,11 +124,4 @@ impl<L: Lock> LockAuditor<L> {
     }
 }
 
-impl<L: Lock> fmt::Debug for LockAuditor<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockAuditor")
-            .field("lock", self.lock.key())
-            .field("period", &self.period)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(LockAuditor<L: Lock> |self| { lock = self.lock.key(), period, .. });

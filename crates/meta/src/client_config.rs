@@ -255,17 +255,12 @@ impl Drop for ExecConfig {
 
 impl ZeroizeOnDrop for ExecConfig {}
 
-impl fmt::Debug for ExecConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExecConfig")
-            .field("api_version", &self.api_version)
-            .field("command", &self.command)
-            .field("args", &format_args!("[{} redacted]", self.args.len()))
-            .field("env", &self.env.keys().collect::<Vec<_>>())
-            .field("interactive_mode", &self.interactive_mode)
-            .finish_non_exhaustive()
-    }
-}
+crate::debug_struct!(ExecConfig |self| {
+    api_version, command,
+    args = format_args!("[{} redacted]", self.args.len()),
+    env = self.env.keys().collect::<Vec<_>>(),
+    interactive_mode, ..
+});
 
 /// Whether a credential plugin may use standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

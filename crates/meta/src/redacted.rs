@@ -45,6 +45,34 @@ macro_rules! debug_fields {
     (@show $field:ident $show:expr) => { ($show)($field) };
 }
 
+/// Implements `Debug` for a struct that hides some of its fields or prints computed values. For example,
+/// `debug_struct!(Cache<T: Object> |self| { name, len = self.objects.len(), .. });` prints `self.name` and the number
+/// of objects. `..` calls `finish_non_exhaustive`. `|self|` is needed only if a value uses `self`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_struct {
+    ($type:ident $(<$($param:ident $(: $bound:path)?),+>)? { $($fields:tt)* }) => {
+        $crate::debug_struct!($type $(<$($param $(: $bound)?),+>)? |self| { $($fields)* });
+    };
+    ($type:ident $(<$($param:ident $(: $bound:path)?),+>)? |$self:ident| { $($fields:tt)* }) => {
+        impl $(<$($param $(: $bound)?),+>)? ::std::fmt::Debug for $type $(<$($param),+>)? {
+            fn fmt(&$self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                $crate::debug_struct!(@fields f.debug_struct(stringify!($type)), $self, $($fields)*)
+            }
+        }
+    };
+    (@fields $shown:expr, $self:ident, $($field:ident $(= $value:expr)?,)* ..) => {
+        $shown
+            $(.field(stringify!($field), &$crate::debug_struct!(@value $self $field $($value)?)))*
+            .finish_non_exhaustive()
+    };
+    (@fields $shown:expr, $self:ident, $($field:ident $(= $value:expr)?),* $(,)?) => {
+        $shown$(.field(stringify!($field), &$crate::debug_struct!(@value $self $field $($value)?)))*.finish()
+    };
+    (@value $self:ident $field:ident) => { $self.$field };
+    (@value $self:ident $field:ident $value:expr) => { $value };
+}
+
 /// An error that occurred while decoding JSON. The message is taken from serde, but without the invalid value, because
 /// the value may be a secret. For example, the message is `invalid type: string, expected u32 at line 1 column 7`.
 ///

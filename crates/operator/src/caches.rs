@@ -2,7 +2,6 @@
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_cluster::Cluster;
@@ -156,8 +155,4 @@ impl<T: Object> Cached<T> {
     }
 }
 
-impl fmt::Debug for Caches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Caches").field("controller", &self.controller).field("kinds", &self.by_type.len()).finish()
-    }
-}
+pintle_meta::debug_struct!(Caches |self| { controller, kinds = self.by_type.len() });

@@ -5,7 +5,6 @@ mod reads;
 mod rivals;
 mod writes;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use pintle_cluster::Cluster;
@@ -144,8 +143,4 @@ impl<K: Resource> Context<K> {
     }
 }
 
-impl<K: Resource> fmt::Debug for Context<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("controller", &self.shared.name).field("request", &self.call.request).finish()
-    }
-}
+pintle_meta::debug_struct!(Context<K: Resource> |self| { controller = self.shared.name, request = self.call.request });

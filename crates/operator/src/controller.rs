@@ -1,6 +1,5 @@
 //! Controllers that can be configured before they are connected to a cluster.
 
-use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -443,14 +442,6 @@ impl Binding<'_> {
     }
 }
 
-impl<K: Resource> fmt::Debug for Controller<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Controller").field("name", &self.builder.name).field("kind", &K::KIND).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Controller<K: Resource> |self| { name = self.builder.name, kind = K::KIND, .. });
 
-impl<K: Resource> fmt::Debug for ControllerBuilder<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControllerBuilder").field("name", &self.name).field("kind", &K::KIND).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(ControllerBuilder<K: Resource> { name, kind = K::KIND, .. });

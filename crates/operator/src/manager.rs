@@ -8,7 +8,6 @@ mod run;
 mod webhooks;
 
 use std::error::Error;
-use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -445,16 +444,9 @@ fn with_version(definition: CustomResourceDefinition) -> CustomResourceDefinitio
     }
 }
 
-impl fmt::Debug for Manager {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let definitions: Vec<_> = self.definitions.iter().map(|definition| &definition.metadata.name).collect();
-        f.debug_struct("Manager")
-            .field("name", &self.name)
-            .field("cluster", &self.cluster)
-            .field("address", &self.address)
-            .field("definitions", &definitions)
-            .field("controllers", &self.controllers.len())
-            .field("config", &self.config)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Manager |self| {
+    name, cluster, address,
+    definitions = self.definitions.iter().map(|definition| &definition.metadata.name).collect::<Vec<_>>(),
+    controllers = self.controllers.len(),
+    config, ..
+});

@@ -1,6 +1,5 @@
 //! Records the responses of a `ListWatch` in a file so that they can be replayed in tests.
 
-use std::fmt;
 use std::fs::OpenOptions;
 use std::future::Future;
 use std::io;
@@ -232,8 +231,4 @@ impl Log {
     }
 }
 
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Log { path, .. });

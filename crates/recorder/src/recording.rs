@@ -1,7 +1,6 @@
 //! Replays recordings.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::fs::File;
 use std::future::{Future, pending};
 use std::io::{self, BufReader};
@@ -196,15 +195,7 @@ impl<I> Stream for Replayed<I> {
     }
 }
 
-impl<T> fmt::Debug for Recording<T> {
-    /// Omits the objects.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording").field("source", &self.source).finish_non_exhaustive()
-    }
-}
+// Omits the objects.
+pintle_meta::debug_struct!(Recording<T> { source, .. });
 
-impl<I> fmt::Debug for Replayed<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replayed").field("records", &self.records.len()).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Replayed<I> |self| { records = self.records.len(), .. });

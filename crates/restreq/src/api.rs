@@ -19,7 +19,6 @@ mod wait;
 mod watcher;
 mod workloads;
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -469,11 +468,4 @@ impl<T> Clone for Api<T> {
     }
 }
 
-impl<T> fmt::Debug for Api<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Api")
-            .field("resource", &format_args!("{}", self.resource))
-            .field("namespace", &self.namespace)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Api<T> |self| { resource = format_args!("{}", self.resource), namespace, .. });

@@ -1,6 +1,5 @@
 //! The client and its configuration.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -277,23 +276,20 @@ impl From<ClientConfig> for RestClientConfig {
     }
 }
 
-impl fmt::Debug for RestClientConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RestClientConfig")
-            .field("server", &self.server)
-            .field("timeouts", &self.timeouts)
-            .field("accept", &self.accept)
-            .field("max_body", &self.max_body)
-            .field("drop_connection_on_cancel", &self.drop_connection_on_cancel)
-            .field("http2", &self.http2)
-            .field("backoff", &self.backoff)
-            .field("throttled", &self.throttled)
-            .field("proxy_from_environment", &self.proxy_from_environment)
-            .field("metrics", &self.metrics)
-            .field("logged_body", &self.logged_body)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(RestClientConfig {
+    server,
+    timeouts,
+    accept,
+    max_body,
+    drop_connection_on_cancel,
+    http2,
+    backoff,
+    throttled,
+    proxy_from_environment,
+    metrics,
+    logged_body,
+    ..
+});
 
 impl RestClient {
     /// Creates a client from a [`RestClientConfig`], or from a [`ClientConfig`] with defaults for all other settings.
@@ -428,11 +424,7 @@ fn header(field: &'static str, text: &str) -> Result<HeaderValue, ConfigError> {
     HeaderValue::from_str(text).map_err(|_| ConfigError::Value { field, why: why.into() })
 }
 
-impl fmt::Debug for RestClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RestClient").field("server", &format_args!("{}", self.shared.base)).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(RestClient |self| { server = format_args!("{}", self.shared.base), .. });
 
 /// Returns the default user agent, such as `quickstart/0.1.0 (linux/x86_64) pintle`.
 fn default_user_agent() -> String {

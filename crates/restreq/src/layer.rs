@@ -220,11 +220,7 @@ impl Body for TransportBody {
     }
 }
 
-impl fmt::Debug for TransportBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransportBody").finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(TransportBody { .. });
 
 impl fmt::Debug for TransportLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,6 @@
 
 pub(crate) mod splitter;
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -126,11 +125,7 @@ impl<E: From<Error>> ListStream<E> {
     }
 }
 
-impl<E> fmt::Debug for ListStream<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ListStream").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(ListStream<E> { bytes, .. });
 
 impl<E: From<Error>> Stream for ListStream<E> {
     type Item = Result<ListPart, E>;

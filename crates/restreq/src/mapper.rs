@@ -4,7 +4,6 @@ mod discover;
 mod documents;
 mod find;
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -236,11 +235,7 @@ impl RestMapper {
     }
 }
 
-impl fmt::Debug for RestMapper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RestMapper").field("client", &self.client).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(RestMapper { client, .. });
 
 fn listed(candidates: &[ApiResource]) -> String {
     candidates.iter().map(ApiResource::to_string).collect::<Vec<_>>().join(", ")

@@ -1,6 +1,5 @@
 //! Commands that run in containers.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -344,32 +343,17 @@ impl AsyncRead for ProcessOutput {
     }
 }
 
-impl fmt::Debug for AttachedProcess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AttachedProcess")
-            .field("request", &format_args!("{}", self.request))
-            .field("protocol", &self.protocol)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(AttachedProcess |self| { request = format_args!("{}", self.request), protocol, .. });
 
-impl fmt::Debug for CommandOutput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CommandOutput")
-            .field("stdout", &format_args!("{} bytes", self.stdout.len()))
-            .field("stderr", &format_args!("{} bytes", self.stderr.len()))
-            .field("status", &self.status)
-            .finish()
-    }
-}
+pintle_meta::debug_struct!(CommandOutput |self| {
+    stdout = format_args!("{} bytes", self.stdout.len()),
+    stderr = format_args!("{} bytes", self.stderr.len()),
+    status,
+});
 
 macro_rules! opaque {
     ($($name:ident)*) => {$(
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).finish_non_exhaustive()
-            }
-        }
+        pintle_meta::debug_struct!($name { .. });
     )*};
 }
 

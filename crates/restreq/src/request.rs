@@ -3,7 +3,6 @@
 mod url;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -467,15 +466,12 @@ impl Request {
     }
 }
 
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request")
-            .field("line", &format_args!("{}", self.line()))
-            .field("body", &self.parts.body)
-            .field("fault", &self.parts.fault)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Request |self| {
+    line = format_args!("{}", self.line()),
+    body = self.parts.body,
+    fault = self.parts.fault,
+    ..
+});
 
 fn join_all<S: AsRef<str>>(start: &str, segments: impl IntoIterator<Item = S>) -> String {
     segments.into_iter().fold(path::join([start]), |joined, segment| path::join([joined.as_str(), segment.as_ref()]))

@@ -1,6 +1,5 @@
 //! Successful responses.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -113,14 +112,10 @@ impl Response {
     }
 }
 
-impl fmt::Debug for Response {
-    /// Omits the body and the headers, because they may contain secrets, tokens or cookies.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response")
-            .field("request", &format_args!("{}", self.request))
-            .field("status", &self.status)
-            .field("body", &format_args!("[{} bytes]", self.body.len()))
-            .field("warnings", &self.warnings)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the body and the headers, because they may contain secrets, tokens or cookies.
+pintle_meta::debug_struct!(Response |self| {
+    request = format_args!("{}", self.request),
+    status,
+    body = format_args!("[{} bytes]", self.body.len()),
+    warnings, ..
+});

@@ -132,8 +132,4 @@ impl Body for ByteStream {
     }
 }
 
-impl std::fmt::Debug for ByteStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ByteStream").field("request", &format_args!("{}", self.line)).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(ByteStream |self| { request = format_args!("{}", self.line), .. });

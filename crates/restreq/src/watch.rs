@@ -190,11 +190,7 @@ impl<E> RawWatch<E> {
     }
 }
 
-impl<E> std::fmt::Debug for RawWatch<E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RawWatch").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(RawWatch<E> { bytes, .. });
 
 impl<E: From<Error>> Stream for RawWatch<E> {
     type Item = Result<WatchEvent<RawObject>, E>;

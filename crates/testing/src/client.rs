@@ -1,6 +1,5 @@
 //! Clients of a collection. Requests of clients are logged, and tests can inject faults into them.
 
-use std::fmt;
 use std::future::pending;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -181,8 +180,4 @@ impl<T> Clone for Client<T> {
     }
 }
 
-impl<T> fmt::Debug for Client<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("name", &self.name).field("faults", &self.faults).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Client<T> { name, faults, .. });

@@ -1,6 +1,5 @@
 //! The streams that are returned by lists and watches of a [`Collection`](crate::Collection).
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -106,8 +105,4 @@ impl Drop for Events {
     }
 }
 
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Events { id, .. });

@@ -10,7 +10,6 @@ mod runs;
 mod steps;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,9 +172,8 @@ impl<W: World> Kit<W> {
     }
 }
 
-impl<W> fmt::Debug for Kit<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let steps: Vec<_> = self.steps.iter().map(|step| &step.name).collect();
-        f.debug_struct("Kit").field("settings", &self.settings).field("steps", &steps).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Kit<W> |self| {
+    settings,
+    steps = self.steps.iter().map(|step| &step.name).collect::<Vec<_>>(),
+    ..
+});

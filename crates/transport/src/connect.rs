@@ -1,6 +1,5 @@
 //! Opens TCP and TLS connections, directly or through a proxy.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -183,11 +182,7 @@ impl AsyncWrite for Conn {
     }
 }
 
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("host", &self.host).field("port", &self.port).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Connector { host, port, .. });
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,5 @@
 //! Sends requests over connections to one server.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -235,8 +234,4 @@ impl ConnectionGroups {
     }
 }
 
-impl fmt::Debug for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("tls", &self.tls).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Transport { tls, .. });

@@ -1,7 +1,5 @@
 //! The request for which a handler is called.
 
-use std::fmt;
-
 use pintle_meta::{GroupVersionKind, GroupVersionResource, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -148,17 +146,6 @@ impl<T: Resource> Admission<T> {
     }
 }
 
-impl<T> fmt::Debug for Admission<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admission")
-            .field("operation", &self.operation)
-            .field("resource", &self.resource)
-            .field("subresource", &self.subresource)
-            .field("namespace", &self.namespace)
-            .field("name", &self.name)
-            .field("user", &self.user)
-            .field("is_dry_run", &self.is_dry_run)
-            .field("uid", &self.uid)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Admission<T> {
+    operation, resource, subresource, namespace, name, user, is_dry_run, uid, ..
+});

@@ -1,6 +1,5 @@
 //! Reads the server's certificate from files, and reloads it when the files change.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -218,11 +217,7 @@ impl ResolvesServerCert for Current {
     }
 }
 
-impl fmt::Debug for Current {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Current").field("files", &self.files).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Current { files, .. });
 
 #[cfg(test)]
 mod tests {

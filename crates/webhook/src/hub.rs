@@ -203,12 +203,7 @@ struct Envelope {
     metadata: Option<Map<String, Value>>,
 }
 
-impl<H> fmt::Debug for Hub<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let versions: Vec<_> = self.versions.keys().collect();
-        f.debug_struct("Hub").field("resource", &self.resource).field("versions", &versions).finish()
-    }
-}
+pintle_meta::debug_struct!(Hub<H> |self| { resource, versions = self.versions.keys().collect::<Vec<_>>() });
 
 type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, Failure> + Send + Sync>;
 

@@ -68,19 +68,8 @@ pub struct AdmissionRequest {
     pub options: Option<Box<RawValue>>,
 }
 
-impl std::fmt::Debug for AdmissionRequest {
-    /// The objects are omitted, because they may be Secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AdmissionRequest")
-            .field("uid", &self.uid)
-            .field("operation", &self.operation)
-            .field("resource", &self.resource)
-            .field("sub_resource", &self.sub_resource)
-            .field("namespace", &self.namespace)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
+// The objects are omitted, because they may be Secrets.
+pintle_meta::debug_struct!(AdmissionRequest { uid, operation, resource, sub_resource, namespace, name, .. });
 
 /// The operation that a user requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]

@@ -1,6 +1,5 @@
 //! Serves webhooks over TLS.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -253,15 +252,7 @@ async fn connection(
     }
 }
 
-impl fmt::Debug for WebhookServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebhookServer")
-            .field("address", &self.local_address())
-            .field("certificate", &self.certificate)
-            .field("webhooks", &self.webhooks)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(WebhookServer |self| { address = self.local_address(), certificate, webhooks, .. });
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! Admission webhooks, which consist of a handler and of rules that select requests.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Duration;
 
 use pintle_meta::{ApiResource, LabelSelectorSpec, Resource};
@@ -295,13 +294,4 @@ fn is_label(name: &str) -> bool {
     (1..=63).contains(&name.len()) && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')
 }
 
-impl fmt::Debug for Webhook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook")
-            .field("path", &self.path())
-            .field("operations", &self.operations)
-            .field("timeout", &self.timeout)
-            .field("failure_policy", &self.failure_policy)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Webhook |self| { path = self.path(), operations, timeout, failure_policy, .. });

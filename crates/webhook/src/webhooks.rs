@@ -1,7 +1,6 @@
 //! A `tower` service that contains all webhooks of a program.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::Resource;
@@ -123,9 +122,4 @@ impl Webhooks {
     }
 }
 
-impl fmt::Debug for Webhooks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let paths: Vec<_> = self.routes.keys().collect();
-        f.debug_struct("Webhooks").field("paths", &paths).field("endpoint", &self.endpoint).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Webhooks |self| { paths = self.routes.keys().collect::<Vec<_>>(), endpoint, .. });

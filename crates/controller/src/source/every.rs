@@ -1,6 +1,5 @@
 //! A timer that adds keys.
 
-use std::fmt;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,8 +109,4 @@ impl<K> Clone for Every<K> {
     }
 }
 
-impl<K> fmt::Debug for Every<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Every").field("period", &self.period).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Every<K> { period, .. });

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::collections::HashSet;
-use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -84,11 +83,7 @@ impl<T: Object> From<&SharedInformer<T>> for Kind<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for Kind<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kind").field("informer", &self.informer).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Kind<T: Object> { informer, .. });
 
 /// How the objects of a source relate to the keys of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! `Debug` and `pintle_delta_fifo`'s store traits.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_delta_fifo::{
@@ -114,14 +113,11 @@ impl<T: Object> KeyGetter<ObjectKey, Arc<T>> for Cache<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for Cache<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache")
-            .field("len", &self.len())
-            .field("resource_version", &self.resource_version())
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Cache<T: Object> |self| {
+    len = self.len(),
+    resource_version = self.resource_version(),
+    ..
+});
 
 impl<T: Object> Default for Cache<T> {
     fn default() -> Self {

@@ -1,7 +1,5 @@
 //! An API that reports its writes to an overlay.
 
-use std::fmt;
-
 use pintle_meta::{ApiError, DeleteOptions, Object, ObjectApi, ObjectKey, Patch, WriteOptions};
 
 use super::Overlay;
@@ -125,8 +123,4 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
     }
 }
 
-impl<A, T: Object> fmt::Debug for OwnWrites<A, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnWrites").field("overlay", &self.overlay).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(OwnWrites<A, T: Object> { overlay, .. });

@@ -1,7 +1,6 @@
 //! Paged lists, and the handling of failed pages.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::time::Instant;
 
 use pintle_meta::{ApiError, List, ListOptions, Object, ResourceVersionMatch};
@@ -124,12 +123,4 @@ impl<T> Pages<T> {
     }
 }
 
-impl<T> fmt::Debug for Pages<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages")
-            .field("first", &self.first)
-            .field("objects", &self.objects.len())
-            .field("resource_version", &self.resource_version)
-            .finish()
-    }
-}
+pintle_meta::debug_struct!(Pages<T> |self| { first, objects = self.objects.len(), resource_version });

@@ -1,6 +1,5 @@
 //! Subscriptions without previous states.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -93,11 +92,7 @@ impl<T: Object> Stream for NewestSubscription<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for NewestSubscription<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewestSubscription").field("status", &self.status()).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(NewestSubscription<T: Object> |self| { status = self.status(), .. });
 
 /// Returns the decoded object of a change. The objects in the change must be decodable.
 fn newest<T>(((key, change), _lease): KnownChange<T>) -> (ObjectKey, Option<Arc<T>>) {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use pintle_meta::{debug_fields, redacted_url};
+use pintle_meta::{debug_fields, debug_struct, redacted_url};
 
 use super::{AuthInfo, ClusterInfo, Context, Exec, Kubeconfig};
 
@@ -39,16 +39,10 @@ debug_fields!(Context {
     cluster, user, namespace, extensions => names, other => names, origin,
 });
 
-impl fmt::Debug for Exec {
-    /// Prints only the number of arguments and the names of the environment variables, because their values can be
-    /// secrets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exec")
-            .field("api_version", &self.api_version)
-            .field("command", &self.command)
-            .field("args", &format_args!("[{} redacted]", self.args.len()))
-            .field("env", &Names(self.env.iter().map(|variable| &variable.name)))
-            .field("interactive_mode", &self.interactive_mode)
-            .finish_non_exhaustive()
-    }
-}
+// Prints only the number of arguments and the names of the environment variables, because their values can be secrets.
+debug_struct!(Exec |self| {
+    api_version, command,
+    args = format_args!("[{} redacted]", self.args.len()),
+    env = Names(self.env.iter().map(|variable| &variable.name)),
+    interactive_mode, ..
+});

@@ -1,6 +1,5 @@
 //! Forwards connections to the ports of pods.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -131,8 +130,4 @@ impl AsyncWrite for PortForward {
     }
 }
 
-impl fmt::Debug for PortForward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PortForward").field("request", &format_args!("{}", self.request)).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(PortForward |self| { request = format_args!("{}", self.request), .. });

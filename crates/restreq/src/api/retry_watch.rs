@@ -1,6 +1,5 @@
 //! A watch that resumes after it is interrupted.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -225,12 +224,4 @@ fn is_lasting(error: &ApiError) -> bool {
     is_ours || is_refused || is_wrong || error.is_expired() || error.is_not_acceptable()
 }
 
-impl<T> fmt::Debug for RetryWatch<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryWatch")
-            .field("api", &self.api)
-            .field("resource_version", &self.options.resource_version)
-            .field("done", &self.done)
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(RetryWatch<T> |self| { api, resource_version = self.options.resource_version, done, .. });

@@ -1,7 +1,6 @@
 //! A stream of the existing objects of a resource and all later changes.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -276,18 +275,6 @@ impl<T: Object + DeserializeOwned + Send + 'static> Stream for WatchedObjects<T>
     }
 }
 
-impl<T> fmt::Debug for Watcher<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watcher").field("api", &self.api).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Watcher<T> { api, .. });
 
-impl<T> fmt::Debug for WatchedObjects<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchedObjects")
-            .field("watcher", &self.watcher)
-            .field("applied", &self.applied)
-            .field("deleted", &self.deleted)
-            .finish()
-    }
-}
+pintle_meta::debug_struct!(WatchedObjects<T> { watcher, applied, deleted });

@@ -1,7 +1,6 @@
 //! Splits a stream of bytes into the frames of a watch.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -212,12 +211,8 @@ impl Members {
     }
 }
 
-impl fmt::Debug for FrameSplitter {
-    /// Omits the buffered data, because it contains objects.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrameSplitter").finish_non_exhaustive()
-    }
-}
+// Omits the buffered data, because it contains objects.
+pintle_meta::debug_struct!(FrameSplitter { .. });
 
 #[cfg(test)]
 mod tests {
