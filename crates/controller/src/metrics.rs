@@ -7,17 +7,22 @@ use pintle_metrics::{Counter, Gauge, Histogram, Metric, MetricKind, Provider};
 
 const LABELS: &[&str] = &["controller"];
 
-static RECONCILES: Metric = Metric {
-    name: "controller_runtime_reconcile_total",
-    help: "Reconciliations, by their result",
-    kind: MetricKind::Counter,
-    labels: &["controller", "result"],
-};
-static ERRORS: Metric = counter("controller_runtime_reconcile_errors_total", "Reconciliations that failed");
-static TERMINAL: Metric =
-    counter("controller_runtime_terminal_reconcile_errors_total", "Reconciliations that failed with a terminal error");
-static PANICS: Metric = counter("controller_runtime_reconcile_panics_total", "Reconciliations that panicked");
-static TIMEOUTS: Metric = counter("controller_runtime_reconcile_timeouts_total", "Reconciliations that timed out");
+static RECONCILES: Metric = Metric::counter(
+    "controller_runtime_reconcile_total",
+    "Reconciliations, by their result",
+    &["controller", "result"],
+);
+static ERRORS: Metric =
+    Metric::counter("controller_runtime_reconcile_errors_total", "Reconciliations that failed", LABELS);
+static TERMINAL: Metric = Metric::counter(
+    "controller_runtime_terminal_reconcile_errors_total",
+    "Reconciliations that failed with a terminal error",
+    LABELS,
+);
+static PANICS: Metric =
+    Metric::counter("controller_runtime_reconcile_panics_total", "Reconciliations that panicked", LABELS);
+static TIMEOUTS: Metric =
+    Metric::counter("controller_runtime_reconcile_timeouts_total", "Reconciliations that timed out", LABELS);
 static TIME: Metric = Metric {
     name: "controller_runtime_reconcile_time_seconds",
     help: "Duration of reconciliations",
@@ -27,28 +32,12 @@ static TIME: Metric = Metric {
     ]),
     labels: LABELS,
 };
-static MAX_CONCURRENT: Metric = Metric {
-    name: "controller_runtime_max_concurrent_reconciles",
-    help: "Limit of concurrent reconciliations",
-    kind: MetricKind::Gauge,
-    labels: LABELS,
-};
-static ACTIVE_WORKERS: Metric = Metric {
-    name: "controller_runtime_active_workers",
-    help: "Reconciliations in progress",
-    kind: MetricKind::Gauge,
-    labels: LABELS,
-};
-static BLOCKED_WORKERS: Metric = Metric {
-    name: "controller_runtime_blocked_workers",
-    help: "Reconciliations that block their thread",
-    kind: MetricKind::Gauge,
-    labels: LABELS,
-};
-
-const fn counter(name: &'static str, help: &'static str) -> Metric {
-    Metric { name, help, kind: MetricKind::Counter, labels: LABELS }
-}
+static MAX_CONCURRENT: Metric =
+    Metric::gauge("controller_runtime_max_concurrent_reconciles", "Limit of concurrent reconciliations", LABELS);
+static ACTIVE_WORKERS: Metric =
+    Metric::gauge("controller_runtime_active_workers", "Reconciliations in progress", LABELS);
+static BLOCKED_WORKERS: Metric =
+    Metric::gauge("controller_runtime_blocked_workers", "Reconciliations that block their thread", LABELS);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pintle_metrics::{Counter, Metric, MetricKind, Provider};
+use pintle_metrics::{Counter, Metric, Provider};
 
 /// The counts of all events that were recorded through a broadcaster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,24 +28,11 @@ pub struct EventCounts {
     pub failed: u64,
 }
 
-static RECORDED: Metric = Metric {
-    name: "event_broadcaster_recorded_total",
-    help: "Events that were recorded",
-    kind: MetricKind::Counter,
-    labels: &[],
-};
-static SETTLED: Metric = Metric {
-    name: "event_broadcaster_settled_total",
-    help: "Events that were processed, by outcome",
-    kind: MetricKind::Counter,
-    labels: &["outcome"],
-};
-static COMBINED: Metric = Metric {
-    name: "event_broadcaster_combined_total",
-    help: "Stored events that combine several different messages",
-    kind: MetricKind::Counter,
-    labels: &[],
-};
+static RECORDED: Metric = Metric::counter("event_broadcaster_recorded_total", "Events that were recorded", &[]);
+static SETTLED: Metric =
+    Metric::counter("event_broadcaster_settled_total", "Events that were processed, by outcome", &["outcome"]);
+static COMBINED: Metric =
+    Metric::counter("event_broadcaster_combined_total", "Stored events that combine several different messages", &[]);
 
 #[derive(Debug)]
 pub(crate) struct Counters {

@@ -9,50 +9,28 @@ use crate::term::EndReason;
 
 const LABELS: &[&str] = &["name"];
 
-static MASTER_STATUS: Metric = Metric {
-    name: "leader_election_master_status",
-    help: "Whether this elector leads, by the name of its lock",
-    kind: MetricKind::Gauge,
-    labels: LABELS,
-};
-static VALIDITY: Metric = Metric {
-    name: "leader_election_validity_seconds",
-    help: "Remaining time of the term without another renewal; 0 without a term",
-    kind: MetricKind::Gauge,
-    labels: LABELS,
-};
-static SLOW_PATHS: Metric = Metric {
-    name: "leader_election_slowpath_total",
-    help: "Renewals that read the lock first",
-    kind: MetricKind::Counter,
-    labels: LABELS,
-};
-static TERMS: Metric =
-    Metric { name: "leader_election_terms_total", help: "Terms that began", kind: MetricKind::Counter, labels: LABELS };
-static TERM_ENDS: Metric = Metric {
-    name: "leader_election_term_ends_total",
-    help: "Terms that ended, by the reason",
-    kind: MetricKind::Counter,
-    labels: &["name", "reason"],
-};
-static RENEWALS: Metric = Metric {
-    name: "leader_election_renewals_total",
-    help: "Renewals that extended the end of a term",
-    kind: MetricKind::Counter,
-    labels: LABELS,
-};
+static MASTER_STATUS: Metric =
+    Metric::gauge("leader_election_master_status", "Whether this elector leads, by the name of its lock", LABELS);
+static VALIDITY: Metric = Metric::gauge(
+    "leader_election_validity_seconds",
+    "Remaining time of the term without another renewal; 0 without a term",
+    LABELS,
+);
+static SLOW_PATHS: Metric =
+    Metric::counter("leader_election_slowpath_total", "Renewals that read the lock first", LABELS);
+static TERMS: Metric = Metric::counter("leader_election_terms_total", "Terms that began", LABELS);
+static TERM_ENDS: Metric =
+    Metric::counter("leader_election_term_ends_total", "Terms that ended, by the reason", &["name", "reason"]);
+static RENEWALS: Metric =
+    Metric::counter("leader_election_renewals_total", "Renewals that extended the end of a term", LABELS);
 static RENEWAL_DURATION: Metric = Metric {
     name: "leader_election_renewal_duration_seconds",
     help: "Duration of renewals that extended the end of a term, from when they were sent",
     kind: MetricKind::Histogram(&[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]),
     labels: LABELS,
 };
-static MALFORMED: Metric = Metric {
-    name: "leader_election_malformed_records_total",
-    help: "Responses with an unreadable record",
-    kind: MetricKind::Counter,
-    labels: LABELS,
-};
+static MALFORMED: Metric =
+    Metric::counter("leader_election_malformed_records_total", "Responses with an unreadable record", LABELS);
 
 #[derive(Debug)]
 pub(crate) struct Instruments {

@@ -34,6 +34,18 @@ pub struct Metric {
     pub labels: &'static [&'static str],
 }
 
+impl Metric {
+    /// Describes a counter.
+    pub const fn counter(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> Self {
+        Self { name, help, kind: MetricKind::Counter, labels }
+    }
+
+    /// Describes a gauge.
+    pub const fn gauge(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> Self {
+        Self { name, help, kind: MetricKind::Gauge, labels }
+    }
+}
+
 /// The kind of a [`Metric`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
