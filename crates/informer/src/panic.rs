@@ -1,25 +1,11 @@
 //! Catches panics in user code.
 
-use std::any::Any;
 use std::future::{Future, poll_fn};
-use std::mem::forget;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
-pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(part)).map_err(message)
-}
-
-pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
-    let mut part = pin!(part);
-    poll_fn(|context| match catch(|| part.as_mut().poll(context)) {
-        Ok(output) => output.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
-}
+pub(crate) use pintle_metrics::__private::{catch, caught};
 
 /// Calls `wake`, and logs a panic, because wakers are user code.
 pub(crate) fn wake(wake: impl FnOnce()) {
@@ -47,14 +33,4 @@ pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
         future.as_mut().poll(&mut Context::from_waker(isolated))
     })
     .await
-}
-
-fn message(panic: Box<dyn Any + Send>) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // Dropping the payload may panic with another payload, whose drop may panic as well.
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        forget(again);
-    }
-    text
 }

@@ -6,13 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::thread;
 
+use pintle_metrics::__private::caught_payload;
 use pintle_metrics::CatchPanic;
 use pintle_ratelimit::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
-use crate::caught::caught;
 use crate::config::{EventHook, InvalidConfig, LeaderElectionConfig, Observers};
 use crate::leadership::{Leadership, LeadershipLost, TermHandle};
 use crate::lock::Lock;
@@ -204,7 +204,7 @@ impl<L: Lock> LeaderElector<L> {
             let mut new_leader = |identity: String| on_new_leader(&identity);
             // If the term ends before this future is first polled, the work does not start.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
-            let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
+            let ended = meanwhile(caught_payload(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
             let requested = stop.is_cancelled().then_some(EndReason::Cancelled).or_else(|| term.handle.drains_for());
             let end = end_of_term(ended, &leadership, requested);
@@ -404,7 +404,7 @@ mod tests {
             pending::<()>().await
         };
         let mut new_leader = |_: String| panic!("the callback panicked");
-        let ended = caught(meanwhile(work, &mut notices, &mut new_leader)).await;
+        let ended = caught_payload(meanwhile(work, &mut notices, &mut new_leader)).await;
         assert_eq!(ended.unwrap_err().downcast_ref::<&str>(), Some(&"the work panicked"));
     }
 }

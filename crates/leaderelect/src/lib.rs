@@ -72,7 +72,6 @@ pub mod __private;
 mod annotation;
 mod callbacks;
 mod candidate;
-mod caught;
 mod clocks;
 mod config;
 mod elector;

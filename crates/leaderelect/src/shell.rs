@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pintle_meta::ObjectKey;
+use pintle_metrics::__private::{caught_payload, text};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::caught::caught;
 use crate::clocks::{Clocks, Deadline};
 use crate::lock::{Lock, LockEvent};
 use crate::machine::{Hint, Preference, Signal};
@@ -105,8 +105,9 @@ impl<L: Lock> Shell<L> {
         let (sender, panic_message) = watch::channel(None);
         let task = Task::Prepared(Box::pin(async move {
             // The clocks are user code, and a panic in them ends all `Contest`s of the `Shell`.
-            if let Err(panic) = caught(run).await {
-                sender.send_replace(Some(panic_text(&*panic)));
+            if let Err(panic) = caught_payload(run).await {
+                let message = text(&*panic).unwrap_or("the shell of the elections panicked");
+                sender.send_replace(Some(message.into()));
             }
         }));
         Self { orders, joined: AtomicU64::new(0), panic_message, task: Mutex::new(task) }
@@ -204,7 +205,7 @@ impl<L: Lock> Running<L> {
         mut hints: mpsc::Receiver<WatchMessage<Seen<L::Object>>>,
         watch: impl Future<Output = ()>,
     ) {
-        let mut watch = pin!(caught(watch));
+        let mut watch = pin!(caught_payload(watch));
         let mut watched = true;
         let mut events = 0;
         loop {
@@ -440,7 +441,7 @@ impl<L: Lock> Running<L> {
                     answer = exchange => answer,
                 }
             };
-            (id, Event::Answer(caught(answer).await))
+            (id, Event::Answer(caught_payload(answer).await))
         }));
     }
 
@@ -462,11 +463,6 @@ impl<L: Lock> Running<L> {
             drop(seat.ended.send(Err(panic)));
         }
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("the shell of the elections panicked").into()
 }
 
 async fn fired(armed: &mut Option<(Deadline, Timer)>) {

@@ -2,11 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
-use std::mem::forget;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::panic::catch;
 use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
 /// Wraps a metrics provider and catches its panics. If a provider panics, only its metrics are lost. The component
@@ -123,19 +122,11 @@ struct Fuse {
 
 impl Fuse {
     fn catch<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
-        let panic = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(result) => return Some(result),
-            Err(panic) => panic,
+        let report = |panic: String| {
+            if !self.is_blown.swap(true, Ordering::Relaxed) {
+                (self.report)(&panic);
+            }
         };
-        if !self.is_blown.swap(true, Ordering::Relaxed) {
-            let text = panic.downcast_ref::<&str>().copied();
-            (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
-        }
-        // Dropping the payload of a panic can panic again. Forget the payload of this second panic, because dropping it
-        // could also panic.
-        if let Err(second_panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            forget(second_panic);
-        }
-        None
+        catch(run).map_err(report).ok()
     }
 }

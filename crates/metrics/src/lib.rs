@@ -66,6 +66,7 @@ mod catch_panic;
 mod distribution;
 #[cfg(feature = "memory")]
 mod memory;
+mod panic;
 #[cfg(feature = "prometheus-client")]
 mod prometheus;
 mod provider;
@@ -76,6 +77,12 @@ pub use distribution::Distribution;
 #[cfg(feature = "memory")]
 pub use memory::{InMemoryProvider, Sample, Value};
 pub use provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
+
+/// Items for the other crates of this workspace.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::panic::{catch, caught, caught_payload, message, text};
+}
 
 // Runs the README examples as tests.
 #[cfg(doctest)]

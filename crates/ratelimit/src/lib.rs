@@ -72,6 +72,12 @@ pub use throttle::{Accept, Throttle, ThrottleError};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 
+/// Items for the other crates of this workspace.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::wake::{Panic, call_all, pass_on};
+}
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

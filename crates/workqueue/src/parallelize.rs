@@ -1,12 +1,13 @@
 //! Runs a fixed number of pieces of work on a few threads.
 
-use std::any::Any;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+use pintle_metrics::__private::text;
 
 /// Calls `work` once for each index in `0..pieces`, on at most `workers` threads, and waits for all threads to finish.
 /// Fewer threads do the work if the system cannot start enough threads.
@@ -64,7 +65,8 @@ pub fn parallelize_until(
                     return outcome;
                 }
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(piece))) {
-                    outcome.panics.push(PiecePanic { piece, message: message(payload.as_ref()) });
+                    let message = text(&*payload).unwrap_or("a panic without a message").to_owned();
+                    outcome.panics.push(PiecePanic { piece, message });
                 }
             }
         }
@@ -121,11 +123,6 @@ impl Unfinished {
             joined
         });
     }
-}
-
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
 impl fmt::Display for Unfinished {
