@@ -6,6 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thiserror::Error;
+
 use crate::error::{BoxError, causes};
 use crate::malformed::is_invalid_response;
 
@@ -85,16 +87,9 @@ impl Failure {
 }
 
 /// The source of the error for a dial that has been dropped together with its runtime or its client.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("connecting was interrupted: the runtime that it ran on has ended")]
 struct Interrupted;
-
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("connecting was interrupted: the runtime that it ran on has ended")
-    }
-}
-
-impl StdError for Interrupted {}
 
 /// Returns `true` if the server reported that it has not processed the stream and never will (RFC 9113, sections 6.8
 /// and 8.7). h2 returns a GOAWAY only to streams with an ID above the last stream ID in the GOAWAY.

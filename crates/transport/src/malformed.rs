@@ -1,23 +1,31 @@
 //! Responses that violate HTTP/1.1.
 
 use std::error::Error as StdError;
-use std::fmt;
+
+use thiserror::Error;
 
 use crate::error::causes;
 
 /// A server's violation of HTTP/1.1.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub(crate) enum Malformed {
     /// The server closed the connection before it sent the response headers.
+    #[error("the server closed the connection without a response")]
     Closed,
     /// The server closed the connection before the end of the response body.
+    #[error("the server closed the connection before the end of the response")]
     Truncated,
     /// The server sent data although no request was in flight.
+    #[error("the server sent data before the request")]
     Unrequested,
     /// The headers exceed this limit in bytes.
+    #[error("the headers of the response are larger than {0} bytes")]
     HeadTooLarge(usize),
+    #[error("the headers of the response are invalid: {0}")]
     Head(&'static str),
+    #[error("the headers of the response are invalid: {0}")]
     Syntax(httparse::Error),
+    #[error("a chunk of the response is invalid: {0}")]
     Chunk(&'static str),
 }
 
@@ -30,19 +38,3 @@ pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
         Some(Malformed::HeadTooLarge(_) | Malformed::Head(_) | Malformed::Syntax(_) | Malformed::Chunk(_))
     )
 }
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("the server closed the connection without a response"),
-            Self::Truncated => f.write_str("the server closed the connection before the end of the response"),
-            Self::Unrequested => f.write_str("the server sent data before the request"),
-            Self::HeadTooLarge(most) => write!(f, "the headers of the response are larger than {most} bytes"),
-            Self::Head(why) => write!(f, "the headers of the response are invalid: {why}"),
-            Self::Syntax(error) => write!(f, "the headers of the response are invalid: {error}"),
-            Self::Chunk(why) => write!(f, "a chunk of the response is invalid: {why}"),
-        }
-    }
-}
-
-impl StdError for Malformed {}

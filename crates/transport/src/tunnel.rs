@@ -1,14 +1,15 @@
 //! Proxy protocols: HTTP `CONNECT` and SOCKS5 (RFC 1928, RFC 1929).
 
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
 use http::HeaderValue;
 use memchr::memmem;
+use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub(super) struct ProxyError(String);
 
 const LONGEST_HEAD: usize = 8 << 10;
@@ -134,14 +135,6 @@ async fn read<const N: usize>(stream: &mut (impl AsyncRead + Unpin)) -> io::Resu
 fn fault(text: impl Into<String>) -> io::Error {
     io::Error::other(ProxyError(text.into()))
 }
-
-impl fmt::Display for ProxyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ProxyError {}
 
 #[cfg(test)]
 mod tests {

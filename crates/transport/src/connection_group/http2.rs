@@ -3,8 +3,6 @@
 
 mod keep_alive;
 
-use std::error::Error as StdError;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +14,7 @@ use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
+use thiserror::Error;
 use tokio::runtime::Handle;
 
 pub(super) use self::keep_alive::KeepAlive;
@@ -134,16 +133,9 @@ fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("the server did not answer a ping in time")]
 struct PingTimeout;
-
-impl fmt::Display for PingTimeout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server did not answer a ping in time")
-    }
-}
-
-impl StdError for PingTimeout {}
 
 async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
     if let Some(reason) = poll_fn(|cx| poll_upload(&mut body, &mut stream, cx)).await {
