@@ -32,10 +32,8 @@ pub struct Event {
     #[serde(default)]
     pub source: EventSource,
     /// When the event first occurred.
-    #[serde(default)]
     pub first_timestamp: Option<Time>,
     /// When the event last occurred.
-    #[serde(default)]
     pub last_timestamp: Option<Time>,
     /// The number of occurrences.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -44,7 +42,6 @@ pub struct Event {
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
     /// When the event first occurred. Recorders for the `events.k8s.io` API set this field.
-    #[serde(default)]
     pub event_time: Option<MicroTime>,
     /// The name of the controller that recorded the event, such as `example.com/website-controller`. Recorders for the
     /// `events.k8s.io` API set this field.
@@ -95,7 +92,6 @@ pub struct EventSeries {
     #[serde(default)]
     pub count: i32,
     /// When the event last occurred before the series was last updated.
-    #[serde(default)]
     pub last_observed_time: Option<MicroTime>,
 }
 

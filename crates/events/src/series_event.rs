@@ -21,7 +21,6 @@ pub struct SeriesEvent {
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// When the event first occurred.
-    #[serde(default)]
     pub event_time: Option<MicroTime>,
     /// The repetitions of the event, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -71,19 +71,14 @@ pub struct LeaseSpec {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
-    #[serde(default)]
     holder_identity: Option<String>,
-    #[serde(default)]
     lease_duration_seconds: Option<i32>,
     #[serde(default)]
     acquire_time: Value,
     #[serde(default)]
     renew_time: Value,
-    #[serde(default)]
     lease_transitions: Option<i32>,
-    #[serde(default)]
     strategy: Option<String>,
-    #[serde(default)]
     preferred_holder: Option<String>,
     #[serde(flatten)]
     other: BTreeMap<String, Value>,

@@ -158,7 +158,6 @@ struct Mark {
 struct MarkMeta {
     #[serde(default, deserialize_with = "or_empty")]
     resource_version: String,
-    #[serde(default)]
     annotations: Option<Annotations>,
 }
 

@@ -55,16 +55,13 @@ pub struct AdmissionRequest {
     #[serde(default, deserialize_with = "or_default")]
     pub user_info: UserInfo,
     /// The new object that the API server would store. `None` for a deletion.
-    #[serde(default)]
     pub object: Option<Box<RawValue>>,
     /// The stored object before the request. `None` for a creation.
-    #[serde(default)]
     pub old_object: Option<Box<RawValue>>,
     /// Whether the request is a dry run. In a dry run, the API server does not store anything.
     #[serde(default, deserialize_with = "or_default")]
     pub dry_run: bool,
     /// The options of the request, such as `CreateOptions`.
-    #[serde(default)]
     pub options: Option<Box<RawValue>>,
 }
 

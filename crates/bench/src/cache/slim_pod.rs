@@ -28,7 +28,6 @@ struct SlimMetadata {
     uid: Box<str>,
     resource_version: Box<str>,
     creation_timestamp: Time,
-    #[serde(default)]
     deletion_timestamp: Option<Time>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -38,11 +37,9 @@ struct SlimMetadata {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct SlimSpec {
-    #[serde(default)]
     node_name: Option<Box<str>>,
     #[serde(default)]
     node_selector: BTreeMap<Box<str>, Box<str>>,
-    #[serde(default)]
     affinity: Option<Box<Affinity>>,
     #[serde(default)]
     topology_spread_constraints: Box<[TopologySpreadConstraint]>,
@@ -75,9 +72,7 @@ struct Toleration {
     operator: Operator,
     #[serde(default)]
     value: Box<str>,
-    #[serde(default)]
     effect: Option<Effect>,
-    #[serde(default)]
     toleration_seconds: Option<i64>,
 }
 
@@ -155,9 +150,7 @@ struct Requests {
 struct SlimStatus {
     #[serde(default)]
     phase: Phase,
-    #[serde(default)]
     nominated_node_name: Option<Box<str>>,
-    #[serde(default)]
     start_time: Option<Time>,
 }
 
@@ -241,7 +234,6 @@ fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>,
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Volume {
-        #[serde(default)]
         persistent_volume_claim: Option<Claim>,
     }
     #[derive(Deserialize)]

@@ -119,7 +119,6 @@ impl<K: Resource + Serialize> Context<K> {
 fn conditions_of(object: &(impl Object + Serialize)) -> Conditions {
     #[derive(Deserialize)]
     struct WithStatus {
-        #[serde(default)]
         status: Option<Status>,
     }
     #[derive(Deserialize)]
