@@ -7,18 +7,14 @@ use pintle_json::Json;
 /// The values that an `enum` allows. An `enum` can have tens of thousands of values, so lookups use a hash table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
-    all: Vec<Json>,
+    /// The allowed values in the order of the schema.
+    pub(super) all: Vec<Json>,
     exact: HashSet<Json>,
 }
 
 impl Allowed {
     pub(super) fn new(values: &[Json]) -> Self {
         Self { all: values.to_vec(), exact: values.iter().cloned().collect() }
-    }
-
-    /// Returns the allowed values in the order of the schema.
-    pub(super) fn all(&self) -> &[Json] {
-        &self.all
     }
 
     /// Returns `true` if `value` is allowed. As in Go, `value` is first converted to the type of the allowed value. For

@@ -68,7 +68,7 @@ impl Validation {
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
             // kube-apiserver rejects null for every `enum`, even for an `enum` that contains null.
             if let Some(values) = &schema.limits.values {
-                self.report_unsupported(values.all(), value, path);
+                self.report_unsupported(&values.all, value, path);
             }
             return;
         }
@@ -331,7 +331,7 @@ impl Validation {
         let Some(values) = &limits.values else { return };
         self.spend(1 + weight::of_value(value) / TEXT_BYTES_PER_STEP);
         if !values.has(value) {
-            self.report_unsupported(values.all(), value, path);
+            self.report_unsupported(&values.all, value, path);
         }
     }
 

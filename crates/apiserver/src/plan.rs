@@ -172,7 +172,7 @@ impl Plan {
     /// Dropping the future does not change the plan.
     pub async fn changes(&self) -> PlannedChanges {
         self.server.settle().await;
-        let registry = self.server.registry();
+        let registry = &self.server.registry;
         let kinds = registry.kinds();
         registry.db.local_writes().iter().filter_map(|written| PlannedChange::of(&kinds, written)).collect()
     }

@@ -61,7 +61,7 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 /// ```
 #[derive(Debug)]
 pub struct ApiServer {
-    registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     /// The upstream cluster of a [`Plan`](crate::Plan). `None` for other servers.
     live: Option<Arc<Live>>,
     address: SocketAddr,
@@ -222,10 +222,10 @@ impl ApiServer {
     /// When the server has [settled](Self::settle), it serves exactly the restored CustomResourceDefinitions.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _runtime = self.enter_runtime();
-        if let Some(key) = snapshot.token_key() {
+        if let Some(key) = snapshot.token_key {
             self.registry.authenticator.accounts.replace(key);
         }
-        self.registry.db.restore(snapshot.objects())
+        self.registry.db.restore(&snapshot.objects)
     }
 
     /// Returns the audit records of the requests that the server has answered so far, at most [`ApiServerConfig::audit`] records.
@@ -260,10 +260,6 @@ impl ApiServer {
     /// the guard is dropped.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)
-    }
-
-    pub(crate) fn registry(&self) -> &Arc<Registry> {
-        &self.registry
     }
 
     pub(crate) fn live(&self) -> Option<&Arc<Live>> {

@@ -67,7 +67,7 @@ impl Server {
         stream.set_nodelay(true)?;
         let mut connection = http::Connection::new(stream);
         while let Some(request) = connection.request()? {
-            match request.path() {
+            match &*request.path {
                 "/api/v1/pods" if matches!(request.value("watch"), Some("1" | "true")) => {
                     self.watch(&request, connection.answer(200)?)?;
                 }

@@ -32,7 +32,7 @@ pub struct Schema {
     declared: Option<Type>,
     nullable: bool,
     /// The maximum length of a string, or the maximum number of list items or map entries.
-    max_elements: u64,
+    pub(crate) max_elements: u64,
     /// The minimum length of the data as JSON, in bytes.
     min_size: u64,
     list: List,
@@ -97,10 +97,6 @@ impl Schema {
     /// length.
     pub fn max_cardinality(&self) -> u64 {
         build::MAX_REQUEST_BYTES / (self.min_size + 1)
-    }
-
-    pub(crate) fn max_elements(&self) -> u64 {
-        self.max_elements
     }
 
     pub(crate) fn items(&self) -> Option<&Schema> {

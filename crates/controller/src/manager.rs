@@ -315,7 +315,7 @@ impl Manager {
         let mut services = Services::start(services, &stop_services);
         let team = |controllers| Team::new(controllers, stop.percent(DRAINED), ending.clone());
         let (team, shard_team) = (Arc::new(team(status.team())), team(status.sharded()));
-        let exit = Exit { stop: stop.token().clone(), after: config.graceful_shutdown_timeout };
+        let exit = Exit { stop: stop.token.clone(), after: config.graceful_shutdown_timeout };
         let polls = team.polls().into_iter().chain(shard_team.polls()).collect();
         let _watchdog = Watchdog::start(polls, config.exit_if_blocked.then_some(exit));
         team.warm_up();
@@ -325,7 +325,7 @@ impl Manager {
             let shards = join_all(shard_groups.into_iter().map(|shards| shards.run(&shard_team)));
             let mut leading = pin!(async {
                 let election = async {
-                    let led = run_election(&team, election, stop.token()).await;
+                    let led = run_election(&team, election, &stop.token).await;
                     if led.is_err() {
                         // The shards end only when a stop is requested.
                         stop.request();

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 /// A signal that requests a stop. Clones share the signal. The timeout starts with the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
-    token: CancellationToken,
-    timeout: Duration,
+    pub(crate) token: CancellationToken,
+    pub(crate) timeout: Duration,
     requested_at: Arc<OnceLock<Instant>>,
 }
 
@@ -25,14 +25,6 @@ impl Stop {
     /// Returns a clone with `share` percent of this signal's timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
-    }
-
-    pub(crate) fn token(&self) -> &CancellationToken {
-        &self.token
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
     }
 
     pub(crate) fn request(&self) {

@@ -260,7 +260,7 @@ fn prune_in(
             if VersionView::of(ctx, &managed.api_version).is_some() { &managed.api_version } else { ctx.api_version };
         owned.entry(version).or_default().extend(managed.set.clone());
     }
-    let own = |version: &str| version == view.version();
+    let own = |version: &str| version == view.version;
     let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));
     for (version, owned) in first.into_iter().chain(rest) {
         let other = VersionView::of(ctx, version).unwrap_or_else(|| VersionView::own(ctx));

@@ -70,7 +70,7 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,
-    version: &'a str,
+    pub(super) version: &'a str,
 }
 
 impl<'a> VersionView<'a> {
@@ -83,10 +83,6 @@ impl<'a> VersionView<'a> {
         let conversion = ctx.conversion.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(conversion.schema(version, ctx.schema.kind())?);
         Some(Self { schema, ctx, version })
-    }
-
-    pub(super) fn version(&self) -> &str {
-        self.version
     }
 
     pub(super) fn converted<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {

@@ -66,7 +66,7 @@ pub(crate) use writes::{WriteResult, last_of_each};
 /// }
 /// ```
 pub struct Cache<T> {
-    store: Arc<store::Store<Stored<T>>>,
+    pub(crate) store: Arc<store::Store<Stored<T>>>,
     /// Decodes objects that are stored as JSON. `None` if every object is decoded when it arrives.
     source: Option<Arc<Source<T>>>,
     /// Changed only while the writer lock of the store is held.
@@ -472,10 +472,6 @@ impl<T: Object> Cache<T> {
 
     pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn store(&self) -> &Arc<store::Store<Stored<T>>> {
-        &self.store
     }
 
     pub(crate) fn source(&self) -> Option<&Arc<Source<T>>> {

@@ -89,7 +89,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         if uid.is_empty() || resource_version.is_empty() {
             return None;
         }
-        let known = self.cache.store().get(&outline.key(json)?)?;
+        let known = self.cache.store.get(&outline.key(json)?)?;
         (known.uid() == uid && known.resource_version() == resource_version).then_some(known)
     }
 

@@ -196,7 +196,7 @@ impl<T: Object> Subscription<T> {
         let ((dismissal, dismissed), (end, ended)) = (bounded(1), oneshot::channel());
         thread::Builder::new().name("informer-handler".into()).spawn(move || {
             while let Some(event) = self.blocking_next() {
-                if call(self.informer(), &handler, event).has_panicked && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
+                if call(&self.informer, &handler, event).has_panicked && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
                     break;
                 }
             }
@@ -270,7 +270,7 @@ const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
     while let Some(event) = events.next().await {
-        let Called { has_panicked, has_decoded } = call(events.informer(), &handler, event);
+        let Called { has_panicked, has_decoded } = call(&events.informer, &handler, event);
         if has_panicked {
             sleep(AFTER_PANIC).await;
         }

@@ -205,7 +205,7 @@ impl<T: Object> NamespaceLister<'_, T> {
 
     /// Returns the number of objects in the namespace.
     pub fn len(&self) -> usize {
-        self.cache.store().pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| Some(())).len()
+        self.cache.store.pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| Some(())).len()
     }
 
     /// Returns `true` if the namespace has no objects.

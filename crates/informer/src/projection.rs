@@ -49,7 +49,7 @@
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projection {
-    left_out: Vec<Vec<String>>,
+    pub(crate) left_out: Vec<Vec<String>>,
 }
 
 impl Projection {
@@ -87,10 +87,6 @@ impl Projection {
 
     pub(crate) fn leaves_out(&self, path: &[&str]) -> bool {
         self.left_out.iter().any(|left_out| path.starts_with(&left_out.iter().map(String::as_str).collect::<Vec<_>>()))
-    }
-
-    pub(crate) fn left_out(&self) -> &[Vec<String>] {
-        &self.left_out
     }
 }
 

@@ -212,7 +212,7 @@ impl<T: Object> Publisher<T> {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
                     // Keep the last decodable state in the cache, so that the object does not appear to be deleted.
-                    let known = self.cache.store().get(&entry.0.key);
+                    let known = self.cache.store.get(&entry.0.key);
                     objects.extend(known.filter(|known| !was_replaced(Some(known), &entry.0)));
                     undecodable.push(entry.0.clone());
                 }
@@ -229,7 +229,7 @@ impl<T: Object> Publisher<T> {
             // Keep the cached object if the list contains the same version. This comparison needs no lock, because only
             // the current task writes to the cache.
             for (key, listed) in &mut objects {
-                let Some(known) = self.cache.store().get(key) else { continue };
+                let Some(known) = self.cache.store.get(key) else { continue };
                 if is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
             }
         }
@@ -264,7 +264,7 @@ impl<T: Object> Publisher<T> {
         for Found { record, entry } in found {
             let Some(bad) = record.upgrade().map(Stored::Lazy) else { continue };
             // A newer state may have replaced the undecodable state.
-            if self.cache.store().get(&entry.key).is_some_and(|known| known.is_same(&bad)) {
+            if self.cache.store.get(&entry.key).is_some_and(|known| known.is_same(&bad)) {
                 changes.push((entry.key.clone(), bad.good_state()));
                 entries.push(entry);
             }
@@ -341,7 +341,7 @@ impl<T: Object> Publisher<T> {
             }
             if let NewState::Present(object @ Stored::Lazy(_))
             | NewState::Gone { last: Some(object @ Stored::Lazy(_)), .. } = &next
-                && let Some(known) = self.cache.store().get(&key)
+                && let Some(known) = self.cache.store.get(&key)
             {
                 match next {
                     // Do not compare uids here, because a subscriber receives the deletion of the known object in any

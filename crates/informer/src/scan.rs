@@ -87,7 +87,7 @@ impl Scanner {
         let root = vec![("metadata".to_owned(), Action::Enter(METADATA))];
         let metadata = metadata.map(|(name, field)| (name.to_owned(), Action::Read(field)));
         let mut scanner = Self { nodes: vec![root, metadata.into()] };
-        projection.left_out().iter().for_each(|path| scanner.leave_out(path));
+        projection.left_out.iter().for_each(|path| scanner.leave_out(path));
         scanner.read_managers();
         scanner
     }

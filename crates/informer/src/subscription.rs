@@ -78,7 +78,7 @@ use crate::panic::isolated;
 pub struct Subscription<T> {
     queue: Arc<Queue<T>>,
     resyncs_changed: Arc<Notify>,
-    informer: Arc<str>,
+    pub(crate) informer: Arc<str>,
 }
 
 /// The backlog of a subscription: the events that are queued for the subscriber.
@@ -122,10 +122,6 @@ pub struct SyncHandle {
 impl<T: Object> Subscription<T> {
     pub(crate) fn new(queue: Arc<Queue<T>>, resyncs_changed: Arc<Notify>, informer: Arc<str>) -> Self {
         Self { queue, resyncs_changed, informer }
-    }
-
-    pub(crate) fn informer(&self) -> &str {
-        &self.informer
     }
 
     pub(crate) fn queue(&self) -> Arc<Queue<T>> {

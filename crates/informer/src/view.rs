@@ -99,12 +99,12 @@ mod sealed {
 
     impl<T: Object> Hold for Lister<T> {
         fn address(&self) -> usize {
-            Arc::as_ptr(self.cache().store()).addr()
+            Arc::as_ptr(&self.cache().store).addr()
         }
 
         fn hold(&self) -> Box<dyn Moment + '_> {
             let indices = self.cache().indices();
-            Box::new(Moments { held: self.cache().store().hold(), indices })
+            Box::new(Moments { held: self.cache().store.hold(), indices })
         }
     }
 

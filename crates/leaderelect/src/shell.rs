@@ -272,7 +272,7 @@ impl<L: Lock> Running<L> {
                     seat.contest.gather_renewals();
                 }
                 let preference = seat.preference.take();
-                self.keys.insert((seat.contest.key().clone(), id));
+                self.keys.insert((seat.contest.key.clone(), id));
                 self.seats.insert(id, seat);
                 self.peak = self.peak.max(self.seats.len());
                 if let Some(preference) = preference {
@@ -447,7 +447,7 @@ impl<L: Lock> Running<L> {
 
     fn leave(&mut self, id: u64) -> Option<Seat<L>> {
         let seat = self.seats.remove(&id)?;
-        self.keys.remove(&(seat.contest.key().clone(), id));
+        self.keys.remove(&(seat.contest.key.clone(), id));
         if let Some(wake) = seat.wake {
             self.timers.remove(&(wake.monotonic, id));
         }

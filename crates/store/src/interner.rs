@@ -17,7 +17,7 @@ pub struct Interner {
 
 #[derive(Debug)]
 pub(crate) struct Interned {
-    bytes: Box<[u8]>,
+    pub(crate) bytes: Box<[u8]>,
     hash: u64,
     interner: Arc<Interner>,
 }
@@ -53,12 +53,6 @@ impl Interner {
     }
 }
 
-impl Interned {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
@@ -83,12 +77,12 @@ mod tests {
         let interner = Arc::new(Interner::default());
         let [one, same, other] = [b"one".as_slice(), b"one", b"other"].map(|bytes| interner.intern(bytes));
         assert!(Arc::ptr_eq(&one, &same) && !Arc::ptr_eq(&one, &other));
-        assert_eq!((same.bytes(), interner.total_bytes()), (b"one".as_slice(), 8));
+        assert_eq!((&*same.bytes, interner.total_bytes()), (b"one".as_slice(), 8));
         drop((one, other));
         assert_eq!(interner.total_bytes(), 3);
         drop(same);
         assert!(interner.shards.iter().all(|shard| shard.lock().expect("no thread panicked").is_empty()));
-        assert_eq!(interner.intern(b"one").bytes(), b"one");
+        assert_eq!(interner.intern(b"one").bytes[..], *b"one");
     }
 
     #[test]
@@ -98,7 +92,7 @@ mod tests {
         let one = Arc::new(Interned { bytes: b"one".as_slice().into(), hash, interner: interner.clone() });
         interner.shard(hash).insert(hash, Arc::downgrade(&one));
         let two = interner.intern(b"two");
-        assert_eq!(two.bytes(), b"two");
+        assert_eq!(two.bytes[..], *b"two");
         drop(two);
         assert_eq!(interner.total_bytes(), 3, "the other byte string is still interned");
     }

@@ -134,7 +134,7 @@ impl JsonBody {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.json().len() + self.interned.iter().map(|(_, interned)| interned.bytes().len()).sum::<usize>()
+        self.json().len() + self.interned.iter().map(|(_, interned)| interned.bytes.len()).sum::<usize>()
     }
 
     pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
@@ -149,7 +149,7 @@ impl JsonBody {
         let (before, behind) =
             self.interned.split_at(self.interned.partition_point(|(offset, _)| (*offset as usize) < at));
         let [before, behind] =
-            [before, behind].map(|interned| interned.iter().map(|(at, interned)| (*at as usize, interned.bytes())));
+            [before, behind].map(|interned| interned.iter().map(|(at, interned)| (*at as usize, &*interned.bytes)));
         let (json, mut from) = (self.json(), part.start);
         for (at, left_out) in before.chain(revision).chain(behind).filter(|(at, _)| part.contains(at)) {
             to.extend_from_slice(&json[from..at]);
@@ -201,7 +201,7 @@ impl PartialEq for JsonBody {
         // Equal objects have the same interned values, unless one of the objects was encoded without an interner.
         if self.interned.len() == other.interned.len() {
             let mut interned = self.interned.iter().zip(&*other.interned);
-            let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();
+            let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes == other.bytes;
             return self.json() == other.json()
                 && interned.all(|(one, other)| one.0 == other.0 && is_same(&one.1, &other.1));
         }

@@ -44,7 +44,7 @@ impl Table {
         text: &str,
         encoding_cache: &Arc<EncodingCache>,
     ) -> Arc<Origin> {
-        if let Some(known) = self.origins.iter().find(|known| known.version() == text) {
+        if let Some(known) = self.origins.iter().find(|known| *known.version == *text) {
             return known.clone();
         }
         let version = Origin::new(resource, text, encoding_cache);

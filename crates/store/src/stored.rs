@@ -56,7 +56,7 @@ impl Draft {
 #[derive(Debug)]
 pub(crate) struct Origin {
     resource: ResourceKey,
-    version: Box<str>,
+    pub(super) version: Box<str>,
     encoding_cache: Arc<EncodingCache>,
 }
 
@@ -68,10 +68,6 @@ impl Origin {
     /// Creates the origin of an object that is not in a store. Encodings of an object outside a store are not cached.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
-    }
-
-    pub(super) fn version(&self) -> &str {
-        &self.version
     }
 }
 
@@ -180,7 +176,7 @@ impl Stored {
 
     /// Returns the `apiVersion` with which the object was written, or an empty string if there was none.
     pub fn version(&self) -> &str {
-        self.origin.version()
+        &self.origin.version
     }
 
     /// Returns `true` if this version comes from the write that created the object.

@@ -38,7 +38,7 @@ const START: Duration = Duration::from_secs(1_800_000_000);
 /// own requests, unless they specify the user agent of a process.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
-    journal: Arc<Journal>,
+    pub(crate) journal: Arc<Journal>,
     user: Cluster,
     world: W,
     first_world: Value,
@@ -299,10 +299,6 @@ impl<W: World> Lab<W> {
     /// initial world.
     pub(crate) fn has_changed_world(&self) -> bool {
         self.has_changed_world.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn journal(&self) -> &Journal {
-        &self.journal
     }
 }
 

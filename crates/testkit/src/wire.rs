@@ -74,7 +74,7 @@ pub(crate) struct Link {
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
     /// Cancelled when the process is killed, to stop all requests of the process.
-    dead: CancellationToken,
+    pub(crate) dead: CancellationToken,
     state: Mutex<LinkState>,
 }
 
@@ -121,10 +121,6 @@ impl Link {
 
     pub(crate) fn kill(&self) {
         self.dead.cancel();
-    }
-
-    pub(crate) fn dead(&self) -> &CancellationToken {
-        &self.dead
     }
 
     pub(crate) fn break_watches(&self) {

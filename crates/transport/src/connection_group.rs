@@ -360,7 +360,7 @@ fn http1(conn: Conn) -> Opened {
 
 async fn http2(conn: Conn, config: Http2Config) -> Result<Opened, h2::Error> {
     let (http2, connection, keep_alive) = http2::handshake(conn, config).await?;
-    let reads = http2.reads().clone();
+    let reads = http2.reads.clone();
     let drive = |group, conn| -> Driver { Box::pin(drive(group, conn, connection, keep_alive, reads)) };
     Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(http2), drive: Box::new(drive) })
 }

@@ -35,7 +35,7 @@ impl<K: Clone, C: Clock> WorkItem<K, C> {
     /// Marks the key as done and dequeues the next key, in a single critical section. Blocks like
     /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get) if no key is available.
     pub fn blocking_next(self) -> Option<Self> {
-        let shared = Arc::clone(self.shared());
+        let shared = Arc::clone(&self.shared);
         Wait::new(&shared, Some(self)).block()
     }
 
@@ -46,7 +46,7 @@ impl<K: Clone, C: Clock> WorkItem<K, C> {
     where
         C: Timer,
     {
-        let shared = Arc::clone(self.shared());
+        let shared = Arc::clone(&self.shared);
         Get::new(Wait::new(&shared, Some(self))).await
     }
 }
@@ -62,7 +62,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let wait = &mut self.wait;
-        let shared = wait.shared();
+        let shared = wait.shared;
         match shared.clock.poll_proceed(cx) {
             Some(Poll::Ready(())) => {}
             Some(Poll::Pending) => return Poll::Pending,

@@ -41,7 +41,7 @@ use crate::sync::Arc;
 /// ```
 #[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
-    shared: Arc<Shared<K, C>>,
+    pub(crate) shared: Arc<Shared<K, C>>,
     /// `None` once the key has been marked as done.
     ticket: Option<Ticket>,
     priority: i32,
@@ -97,10 +97,6 @@ impl<K, C: Clock> WorkItem<K, C> {
             engine.revisit(ticket, after, priority, now)
         };
         self.finish(revisit).unwrap_or(Added::ShutDown)
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared<K, C>> {
-        &self.shared
     }
 
     /// Takes the ticket out of the guard. The caller must then mark the key as done.

@@ -16,7 +16,7 @@ use crate::wakers::WaiterId;
 
 /// A caller that is waiting for a key. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
-    shared: &'a Arc<Shared<K, C>>,
+    pub(crate) shared: &'a Arc<Shared<K, C>>,
     /// The guard of the key that the caller has finished. The key is marked as done in the first poll.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
@@ -32,10 +32,6 @@ pub(crate) enum Step<K, C: Clock> {
 impl<'a, K, C: Clock> Wait<'a, K, C> {
     pub(crate) fn new(shared: &'a Arc<Shared<K, C>>, finished: Option<WorkItem<K, C>>) -> Self {
         Self { shared, finished, id: None }
-    }
-
-    pub(crate) fn shared(&self) -> &'a Arc<Shared<K, C>> {
-        self.shared
     }
 }
 

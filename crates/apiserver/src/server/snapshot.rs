@@ -22,8 +22,8 @@ use crate::registry;
 pub struct ServerSnapshot {
     revision: u64,
     /// The key that signs service account tokens. `None` if the snapshot was parsed from text without a key.
-    token_key: Option<KeySeed>,
-    objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
+    pub(super) token_key: Option<KeySeed>,
+    pub(super) objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -55,14 +55,6 @@ impl ServerSnapshot {
         let now = db.now();
         let objects = now.everything().map(|(resource, key, stored)| ((resource, key), stored)).collect();
         Self { revision: now.revision(), token_key, objects }
-    }
-
-    pub(super) fn token_key(&self) -> Option<KeySeed> {
-        self.token_key
-    }
-
-    pub(super) fn objects(&self) -> &BTreeMap<(ResourceKey, Key), Arc<Stored>> {
-        &self.objects
     }
 
     /// Returns the revision of the last write in the snapshot. A server that replaces the

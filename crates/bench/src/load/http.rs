@@ -10,7 +10,7 @@ pub(super) struct Connection {
 }
 
 pub(super) struct Request {
-    path: String,
+    pub(super) path: String,
     query: String,
 }
 
@@ -54,10 +54,6 @@ impl Connection {
 }
 
 impl Request {
-    pub(super) fn path(&self) -> &str {
-        &self.path
-    }
-
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find(|(known, _)| *known == name).map(|(_, value)| value)

@@ -34,7 +34,7 @@ impl<'e> Place<'e> {
 
     pub(super) fn size(self) -> Option<CostRange> {
         match self {
-            Self::Schema(schema) => Some(CostRange { min: 0, max: schema.max_elements() }),
+            Self::Schema(schema) => Some(CostRange { min: 0, max: schema.max_elements }),
             Self::Keys => Some(CostRange::fixed(0)),
             Self::Outside | Self::NoSchema => None,
         }

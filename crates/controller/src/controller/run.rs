@@ -87,7 +87,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
         ended.and(Err(ControllerError::StopTimedOut {
             controller: self.inner.name.clone(),
             unfinished: Box::new(unfinished),
-            after: stop.timeout(),
+            after: stop.timeout,
         }))
     }
 

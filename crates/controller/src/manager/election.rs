@@ -220,7 +220,7 @@ mod tests {
             let (ending, timeout) = (Arc::new(Ending::default()), Duration::from_secs(1_000));
             let stop = Stop::new(CancellationToken::new(), timeout);
             let team = Arc::new(Team::new(vec![Arc::new(controller.clone())], stop.clone(), ending.clone()));
-            let token = stop.token().clone();
+            let token = stop.token.clone();
             let run = tokio::spawn(async move { run_election(&team, Some(Box::new(elector)), &token).await });
             sleep(Duration::from_secs(5)).await;
             let call = controller.blocked_task();

@@ -67,7 +67,7 @@ impl ShardGroup {
     /// thread](apart).
     pub(super) async fn run(self, team: &Team) -> Result<(), ManagerError> {
         let (terms, mut begun) = mpsc::unbounded_channel();
-        let mut contest = apart(NAME, self.sharding.contend(team.stop().token().clone(), terms)).fuse();
+        let mut contest = apart(NAME, self.sharding.contend(team.stop.token.clone(), terms)).fuse();
         let controllers = self.controllers.into_iter();
         let seats: Vec<_> = controllers.map(|controller| Seat { controller, turn: Mutex::default() }).collect();
         let mut running: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>> = FuturesUnordered::new();
@@ -75,9 +75,9 @@ impl ShardGroup {
             tokio::select! {
                 biased;
                 over = &mut contest => {
-                    let is_stopping = team.stop().token().is_cancelled();
+                    let is_stopping = team.stop.token.is_cancelled();
                     // The other components stop only after a stop request.
-                    team.stop().request();
+                    team.stop.request();
                     return match over {
                         Ok(()) if !is_stopping => Err(failed(NAME, "ended although no stop was requested")),
                         over => over,
@@ -161,7 +161,7 @@ mod tests {
             let group = ShardGroup { sharding: Box::new(Ends(ended)), controllers: Vec::new() };
             let mut run = std::pin::pin!(group.run(&team));
             let first = timeout(Duration::from_secs(10), &mut run).await;
-            assert_eq!((first.is_ok(), stop.token().is_cancelled()), (has_ended, has_ended));
+            assert_eq!((first.is_ok(), stop.token.is_cancelled()), (has_ended, has_ended));
             stop.request();
             let ended = match first {
                 Ok(ended) => ended,

@@ -21,17 +21,13 @@ pub(super) const SETTLED: Duration = Duration::from_secs(1);
 /// controllers.
 pub(super) struct Team {
     controllers: Vec<Arc<dyn AnyController>>,
-    stop: Stop,
+    pub(super) stop: Stop,
     ending: Arc<Ending>,
 }
 
 impl Team {
     pub(super) fn new(controllers: Vec<Arc<dyn AnyController>>, stop: Stop, ending: Arc<Ending>) -> Self {
         Self { controllers, stop, ending }
-    }
-
-    pub(super) fn stop(&self) -> &Stop {
-        &self.stop
     }
 
     pub(super) fn warm_up(&self) {
@@ -59,7 +55,7 @@ impl Team {
     /// Waits until all reconciliations of earlier leadership terms have ended. Returns an error if this takes longer
     /// than the shutdown timeout.
     pub(super) async fn ended(&self) -> Result<(), ManagerError> {
-        let limit = self.stop.timeout();
+        let limit = self.stop.timeout;
         for controller in &self.controllers {
             if timeout(limit.max(SETTLED), controller.ended()).await.is_err() {
                 return Err(controller.still_blocked(limit).into());
@@ -87,7 +83,7 @@ impl Team {
             Ok(()) => {}
             // The term was lost, and no stop was requested. The next term waits for reconciliations that are still
             // running.
-            Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token().is_cancelled() => {
+            Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token.is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
             Err(ControllerError::StopTimedOut { controller, unfinished, .. }) => {
@@ -111,7 +107,7 @@ impl Team {
     /// Waits until all reconciliations of a lost term have ended. The manager fails if reconciliations block their
     /// threads for longer than the shutdown timeout.
     pub(super) async fn settle(&self, controller: &dyn AnyController) {
-        let limit = self.stop.timeout();
+        let limit = self.stop.timeout;
         if timeout(limit.max(SETTLED), controller.ended()).await.is_err() {
             self.fail(controller.still_blocked(limit));
         }

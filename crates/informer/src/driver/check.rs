@@ -61,7 +61,7 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
     let cache = publisher.cache.clone();
     let mut unchecked = off_the_runtime(move || {
         let mut unchecked: Vec<Weak<Record<T>>> = Vec::new();
-        let (pin, ()) = cache.store().pin(|_| ());
+        let (pin, ()) = cache.store.pin(|_| ());
         pin.visit(|object| match object {
             Stored::Lazy(record) if record.is_unchecked() => unchecked.push(Arc::downgrade(record)),
             Stored::Lazy(_) | Stored::Eager(..) => {}

@@ -187,7 +187,7 @@ struct PageAt {
 }
 
 pub(crate) struct Reading<V: Value, R> {
-    pin: Pin<V>,
+    pub(crate) pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
     /// Pages that were read. If a writer has copied a page, the old page may contain the last references to its values.
@@ -203,10 +203,6 @@ impl<V: Value, R> Reading<V, R> {
     /// locks.
     pub(crate) fn take_read_pages(&mut self) -> Vec<Arc<Page<V>>> {
         std::mem::take(&mut self.spent)
-    }
-
-    pub(crate) fn pin(&self) -> &Pin<V> {
-        &self.pin
     }
 
     /// Returns the next result of calling `take` on each value, in no particular order. Keys are stored separately, and

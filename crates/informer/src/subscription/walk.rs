@@ -44,7 +44,7 @@ impl<T> Walk<T> {
     /// Returns `true` if the sequence may still yield an object with this key.
     pub(super) fn has(&self, key: &ObjectKey) -> bool {
         match &self.objects {
-            Objects::Snapshot(reading) => reading.pin().get(key).is_some(),
+            Objects::Snapshot(reading) => reading.pin.get(key).is_some(),
             Objects::Listed(_) => true,
         }
     }

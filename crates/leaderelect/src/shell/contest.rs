@@ -28,7 +28,7 @@ pub(crate) enum Notice {
 
 pub(crate) struct Contest<L: Lock> {
     lock: Arc<L>,
-    key: ObjectKey,
+    pub(super) key: ObjectKey,
     name: Arc<str>,
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
@@ -123,10 +123,6 @@ impl<L: Lock> Contest<L> {
 
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
-    }
-
-    pub(super) fn key(&self) -> &ObjectKey {
-        &self.key
     }
 
     pub(super) fn wake_at(&self) -> Option<Deadline> {

@@ -175,7 +175,7 @@ impl<W: World> Kit<W> {
             self.play(&lab, script, start, &progress).await?;
             progress.done(self.steps.len()).await;
             lab.converge(&undisturbed.state, &what).await?;
-            let settled = Failures::wait_for_none(lab.journal(), &self.settings.may_fail).await;
+            let settled = Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await;
             settled.map_err(|violation| violation.with_note(&what))
         };
         let replicas = async {
@@ -187,7 +187,7 @@ impl<W: World> Kit<W> {
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
         // Panics are reported first, because they may be the cause of later failures.
-        if let Some((process, cause)) = lab.journal().first_panic() {
+        if let Some((process, cause)) = lab.journal.first_panic() {
             return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
         }
         ended?;

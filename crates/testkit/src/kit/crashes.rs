@@ -141,7 +141,7 @@ impl<W: World> Kit<W> {
                     progress.done((step + 1).min(self.steps.len())).await;
                     lab.steady().await?;
                     lab.observe_world();
-                    failures.observe(lab.journal(), &self.settings.may_fail);
+                    failures.observe(&lab.journal, &self.settings.may_fail);
                     let all = lab.requests();
                     let phase = &all[begin..];
                     let busy = phase.iter().rposition(|request| !request.is_housekeeping()).map_or(0, |last| last + 1);
@@ -152,7 +152,7 @@ impl<W: World> Kit<W> {
             };
             tokio::try_join!(progress.perform(&lab, &self.steps), drive)?;
             let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-            let replicas = if lab.journal().leases().is_empty() { 1 } else { 2 };
+            let replicas = if lab.journal.leases().is_empty() { 1 } else { 2 };
             self.check_effect(&lab, failures)?;
             let all = lab.requests();
             let occurrences = requests.iter().map(|request| occurrences(request, &all)).collect();
@@ -168,7 +168,7 @@ impl<W: World> Kit<W> {
             return failures.check();
         }
         let mut errors = failures.into_errors();
-        errors.extend(lab.journal().errors());
+        errors.extend(lab.journal.errors());
         errors.sort();
         errors.dedup();
         let mut requests = lab.requests();
@@ -212,10 +212,10 @@ impl<W: World> Kit<W> {
         let user = progress.perform(&lab, &self.steps);
         let (_, is_crashed) = tokio::try_join!(user, drive)?;
         if !is_crashed {
-            return Ok(Some(lab.journal().tail(SHOWN)));
+            return Ok(Some(lab.journal.tail(SHOWN)));
         }
         lab.converge(expected, &job.to_string()).await?;
-        Failures::wait_for_none(lab.journal(), &self.settings.may_fail).await?;
+        Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await?;
         lab.steady().await?;
         Ok(None)
     }

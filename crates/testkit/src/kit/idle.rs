@@ -36,7 +36,7 @@ impl<W: World> Kit<W> {
             let second = lab.start()?;
             lab.steady().await?;
             let mut failures = Failures::default();
-            failures.observe(lab.journal(), &self.settings.may_fail);
+            failures.observe(&lab.journal, &self.settings.may_fail);
             failures.check()?;
             let what = format!("{second} changed objects, although {process} had finished its work");
             no_requests(&what, &lab, 0, |request| request.process == second && !request.changes.is_empty())
@@ -59,7 +59,7 @@ impl<W: World> Kit<W> {
             let lab = self.lab(0, journal).await?;
             lab.start()?;
             self.perform(&lab).await?.check()?;
-            let before = lab.journal().len();
+            let before = lab.journal.len();
             sleep(during).await;
             let what = format!("the operator sent writes within {} s, although it was idle", during.as_secs());
             no_requests(&what, &lab, before, SentRequest::is_write)
@@ -76,7 +76,7 @@ impl<W: World> Kit<W> {
                 progress.done(step).await;
                 lab.steady().await?;
                 lab.observe_world();
-                failures.observe(lab.journal(), &self.settings.may_fail);
+                failures.observe(&lab.journal, &self.settings.may_fail);
             }
             Ok(())
         };

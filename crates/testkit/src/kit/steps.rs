@@ -43,7 +43,7 @@ impl Progress {
             let _ = allowed.wait_for(|allowed| *allowed > index).await;
             let what = format!("the user's step {:?}", step.name);
             lab.attempt(&what, async || (step.act)(lab.user().clone()).await).await?;
-            lab.journal().touch();
+            lab.journal.touch();
             self.done.send_modify(|done| *done = index + 1);
         }
         Ok(())

@@ -66,7 +66,7 @@ impl<W: World> Lab<W> {
             };
             let ended = tokio::select! {
                 biased;
-                () = own_link.dead().cancelled() => return,
+                () = own_link.dead.cancelled() => return,
                 ended = AssertUnwindSafe(running).catch_unwind() => ended,
             };
             let cause = match ended {
@@ -81,7 +81,7 @@ impl<W: World> Lab<W> {
             // Send pending Events to the server, like a real program before it exits.
             tokio::select! {
                 biased;
-                () = own_link.dead().cancelled() => {}
+                () = own_link.dead.cancelled() => {}
                 () = cluster.shutdown() => {}
             }
         };
@@ -129,7 +129,7 @@ impl<W: World> Lab<W> {
 
     /// Returns the names of the running processes.
     pub fn running(&self) -> Vec<String> {
-        let is_running = |process: &Process| !process.link.dead().is_cancelled() && !process.task.is_finished();
+        let is_running = |process: &Process| !process.link.dead.is_cancelled() && !process.task.is_finished();
         let processes = self.processes();
         processes.iter().filter(|(_, process)| is_running(process)).map(|(name, _)| name.clone()).collect()
     }
@@ -139,7 +139,7 @@ impl<W: World> Lab<W> {
     }
 
     pub(crate) fn death(&self, process: &str) -> CancellationToken {
-        self.processes().get(process).map(|found| found.link.dead().clone()).unwrap_or_default()
+        self.processes().get(process).map(|found| found.link.dead.clone()).unwrap_or_default()
     }
 
     pub(crate) fn set_disturbances(&self, disturbances: Option<Disturbances>) {

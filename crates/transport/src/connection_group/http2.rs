@@ -42,7 +42,7 @@ const INITIAL_STREAMS: usize = 100;
 #[derive(Clone)]
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
-    reads: Arc<Reads>,
+    pub(super) reads: Arc<Reads>,
     /// The connection's runtime. Streaming request bodies are sent by tasks on this runtime.
     runtime: Handle,
 }
@@ -73,10 +73,6 @@ pub(super) async fn handshake(
 }
 
 impl Http2 {
-    pub(super) fn reads(&self) -> &Arc<Reads> {
-        &self.reads
-    }
-
     pub(super) async fn is_ready(&mut self) -> bool {
         poll_fn(|cx| self.sender.poll_ready(cx)).await.is_ok()
     }

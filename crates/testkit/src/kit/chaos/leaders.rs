@@ -15,7 +15,7 @@ use crate::world::World;
 /// Returns the process that holds the Lease. Returns `None` if the operator has several Leases or if the holder is not
 /// running.
 fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
-    let leases = Leases::of(lab.journal().leases());
+    let leases = Leases::of(lab.journal.leases());
     let [writes] = leases.0.values().collect::<Vec<_>>()[..] else { return None };
     let last = writes.last().filter(|last| !last.holder.is_empty())?;
     lab.running().into_iter().find(|process| *process == last.process)
@@ -31,7 +31,7 @@ pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String>
 ///
 /// Writes of definitions and webhook configurations are excluded, because every replica sends them before the election.
 pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
-    let leases = Leases::of(lab.journal().leases());
+    let leases = Leases::of(lab.journal.leases());
     if leases.0.is_empty() {
         return Vec::new();
     }
