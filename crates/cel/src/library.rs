@@ -67,28 +67,12 @@ fn unknown<'a>(_: &mut Meter, _: &[Value<'a>]) -> Returned<'a> {
 
 /// Returns `true` if a single function implements all signatures of `name`.
 fn is_single(name: &str) -> bool {
-    let listed = matches!(
-        name,
-        operator::ADD
-            | operator::SUBTRACT
-            | operator::MULTIPLY
-            | operator::DIVIDE
-            | operator::MODULO
-            | operator::NEGATE
-            | operator::LESS
-            | operator::LESS_EQUALS
-            | operator::GREATER
-            | operator::GREATER_EQUALS
-            | operator::NOT
-            | operator::IN
-            | "size"
-            | "matches"
-            | "sort"
-            | "@sortByAssociatedKeys"
-            | "type"
-            | "dyn"
-    );
-    listed
+    use operator::{
+        ADD, DIVIDE, GREATER, GREATER_EQUALS, IN, LESS, LESS_EQUALS, MODULO, MULTIPLY, NEGATE, NOT, SUBTRACT,
+    };
+    matches!(name, ADD | SUBTRACT | MULTIPLY | DIVIDE | MODULO | NEGATE | NOT | IN)
+        || matches!(name, LESS | LESS_EQUALS | GREATER | GREATER_EQUALS)
+        || matches!(name, "size" | "matches" | "sort" | "@sortByAssociatedKeys" | "type" | "dyn")
 }
 
 /// Returns cel-go's error for a call without a matching signature.

@@ -329,45 +329,11 @@ fn self_compare_factor(overload: &str) -> f64 {
 }
 
 fn costs_one(function: &str) -> bool {
-    matches!(
-        function,
-        "serviceAccount"
-            | "path"
-            | "group"
-            | "resource"
-            | "subresource"
-            | "namespace"
-            | "name"
-            | "allowed"
-            | "reason"
-            | "error"
-            | "errored"
-            | "masked"
-            | "prefixLength"
-            | "family"
-            | "isUnspecified"
-            | "isLoopback"
-            | "isLinkLocalMulticast"
-            | "isLinkLocalUnicast"
-            | "isGlobalUnicast"
-            | "format.named"
-            | "sign"
-            | "asInteger"
-            | "isInteger"
-            | "asApproximateFloat"
-            | "isGreaterThan"
-            | "isLessThan"
-            | "compareTo"
-            | "add"
-            | "sub"
-            | "major"
-            | "minor"
-            | "patch"
-            | "getScheme"
-            | "getHostname"
-            | "getHost"
-            | "getPort"
-            | "getEscapedPath"
-            | "getQuery"
-    )
+    matches!(function, "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name")
+        || matches!(function, "allowed" | "reason" | "error" | "errored" | "format.named")
+        || matches!(function, "masked" | "prefixLength" | "family" | "isUnspecified" | "isLoopback")
+        || matches!(function, "isLinkLocalMulticast" | "isLinkLocalUnicast" | "isGlobalUnicast")
+        || matches!(function, "sign" | "asInteger" | "isInteger" | "asApproximateFloat" | "add" | "sub")
+        || matches!(function, "isGreaterThan" | "isLessThan" | "compareTo" | "major" | "minor" | "patch")
+        || matches!(function, "getScheme" | "getHostname" | "getHost" | "getPort" | "getEscapedPath" | "getQuery")
 }
