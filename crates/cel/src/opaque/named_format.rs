@@ -16,60 +16,31 @@ pub struct NamedFormat {
 }
 
 pub(crate) static FORMATS: [NamedFormat; 13] = [
-    NamedFormat { name: "DNS1123Label", key: "dns1123Label", regex_size: 30, validate: label },
-    NamedFormat { name: "DNS1123Subdomain", key: "dns1123Subdomain", regex_size: 60, validate: subdomain },
-    NamedFormat { name: "DNS1035Label", key: "dns1035Label", regex_size: 30, validate: old_label },
-    NamedFormat { name: "QualifiedName", key: "qualifiedName", regex_size: 60, validate: qualified_name },
-    NamedFormat {
-        name: "DNS1123LabelPrefix",
-        key: "dns1123LabelPrefix",
-        regex_size: 30,
-        validate: |text| label(&prefix(text)),
-    },
-    NamedFormat {
-        name: "DNS1123SubdomainPrefix",
-        key: "dns1123SubdomainPrefix",
-        regex_size: 60,
-        validate: |text| subdomain(&prefix(text)),
-    },
-    NamedFormat {
-        name: "DNS1035LabelPrefix",
-        key: "dns1035LabelPrefix",
-        regex_size: 30,
-        validate: |text| old_label(&prefix(text)),
-    },
-    NamedFormat { name: "LabelValue", key: "labelValue", regex_size: 40, validate: label_value },
-    NamedFormat {
-        name: "URI",
-        key: "uri",
-        regex_size: 1103,
-        validate: |text| url::parse_request(text).err().map(|reason| url::refusal(text, &reason)).into_iter().collect(),
-    },
-    NamedFormat {
-        name: "uuid",
-        key: "uuid",
-        regex_size: 70,
-        validate: |text| unless(is_uuid(text), "does not match the UUID format"),
-    },
-    NamedFormat {
-        name: "byte",
-        key: "byte",
-        regex_size: 84,
-        validate: |text| unless(is_base64(text), "invalid base64"),
-    },
-    NamedFormat {
-        name: "date",
-        key: "date",
-        regex_size: 71,
-        validate: |text| unless(Timestamp::parse_date(text).is_some(), "invalid date"),
-    },
-    NamedFormat {
-        name: "datetime",
-        key: "datetime",
-        regex_size: 71,
-        validate: |text| unless(is_time(text), "invalid datetime"),
-    },
+    format("DNS1123Label", "dns1123Label", 30, label),
+    format("DNS1123Subdomain", "dns1123Subdomain", 60, subdomain),
+    format("DNS1035Label", "dns1035Label", 30, old_label),
+    format("QualifiedName", "qualifiedName", 60, qualified_name),
+    format("DNS1123LabelPrefix", "dns1123LabelPrefix", 30, |text| label(&prefix(text))),
+    format("DNS1123SubdomainPrefix", "dns1123SubdomainPrefix", 60, |text| subdomain(&prefix(text))),
+    format("DNS1035LabelPrefix", "dns1035LabelPrefix", 30, |text| old_label(&prefix(text))),
+    format("LabelValue", "labelValue", 40, label_value),
+    format("URI", "uri", 1103, |text| {
+        url::parse_request(text).err().map(|reason| url::refusal(text, &reason)).into_iter().collect()
+    }),
+    format("uuid", "uuid", 70, |text| unless(is_uuid(text), "does not match the UUID format")),
+    format("byte", "byte", 84, |text| unless(is_base64(text), "invalid base64")),
+    format("date", "date", 71, |text| unless(Timestamp::parse_date(text).is_some(), "invalid date")),
+    format("datetime", "datetime", 71, |text| unless(is_time(text), "invalid datetime")),
 ];
+
+const fn format(
+    name: &'static str,
+    key: &'static str,
+    regex_size: u64,
+    validate: fn(&str) -> Vec<String>,
+) -> NamedFormat {
+    NamedFormat { name, key, regex_size, validate }
+}
 
 fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
