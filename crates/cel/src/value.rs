@@ -217,29 +217,17 @@ impl From<&Literal> for Value<'_> {
     }
 }
 
-impl From<bool> for Value<'_> {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
+macro_rules! scalars {
+    ($($type:ty => $variant:ident),*) => {$(
+        impl From<$type> for Value<'_> {
+            fn from(value: $type) -> Self {
+                Self::$variant(value)
+            }
+        }
+    )*};
 }
 
-impl From<i64> for Value<'_> {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
-}
-
-impl From<u64> for Value<'_> {
-    fn from(value: u64) -> Self {
-        Self::Uint(value)
-    }
-}
-
-impl From<f64> for Value<'_> {
-    fn from(value: f64) -> Self {
-        Self::Double(value)
-    }
-}
+scalars!(bool => Bool, i64 => Int, u64 => Uint, f64 => Double);
 
 impl<'a> From<&'a str> for Value<'a> {
     fn from(text: &'a str) -> Self {

@@ -14,29 +14,17 @@ impl From<()> for Json {
     }
 }
 
-impl From<bool> for Json {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
+macro_rules! variants {
+    ($($type:ty => $variant:ident),*) => {$(
+        impl From<$type> for Json {
+            fn from(value: $type) -> Self {
+                Self::$variant(value)
+            }
+        }
+    )*};
 }
 
-impl From<Number> for Json {
-    fn from(number: Number) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<Text> for Json {
-    fn from(text: Text) -> Self {
-        Self::String(text)
-    }
-}
-
-impl From<Map> for Json {
-    fn from(members: Map) -> Self {
-        Self::Object(members)
-    }
-}
+variants!(bool => Bool, Number => Number, Text => String, Map => Object);
 
 /// Converts a number. Infinity and NaN become `null`.
 impl From<f64> for Json {
