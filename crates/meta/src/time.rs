@@ -44,53 +44,36 @@ impl MicroTime {
     }
 }
 
-impl From<Timestamp> for Time {
-    fn from(timestamp: Timestamp) -> Self {
-        Self(timestamp)
-    }
+macro_rules! timestamp {
+    ($Time:ident, $unit:expr, $format:literal) => {
+        impl From<Timestamp> for $Time {
+            fn from(timestamp: Timestamp) -> Self {
+                Self(timestamp)
+            }
+        }
+
+        impl fmt::Display for $Time {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, $format, truncated(self.0, $unit))
+            }
+        }
+
+        impl Serialize for $Time {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $Time {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                parse(deserializer).map(Self)
+            }
+        }
+    };
 }
 
-impl From<Timestamp> for MicroTime {
-    fn from(timestamp: Timestamp) -> Self {
-        Self(timestamp)
-    }
-}
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.0}", truncated(self.0, Unit::Second))
-    }
-}
-
-impl fmt::Display for MicroTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.6}", truncated(self.0, Unit::Microsecond))
-    }
-}
-
-impl Serialize for Time {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl Serialize for MicroTime {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse(deserializer).map(Self)
-    }
-}
-
-impl<'de> Deserialize<'de> for MicroTime {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse(deserializer).map(Self)
-    }
-}
+timestamp!(Time, Unit::Second, "{:.0}");
+timestamp!(MicroTime, Unit::Microsecond, "{:.6}");
 
 /// Parses any RFC 3339 timestamp, including fractional seconds and UTC offsets.
 fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
