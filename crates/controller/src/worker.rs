@@ -109,6 +109,8 @@ impl<K: RequestKey> Worker<K> {
     async fn reconcile(&self, item: WorkItem<K, TokioClock>) -> bool {
         let _active = self.metrics.active();
         let start = Instant::now();
+        // Not computed from the duration, because a test's clock can be paused.
+        let at = SystemTime::now();
         let request = ReconcileRequest {
             key: item.key().clone(),
             failures: item.num_requeues(),
@@ -130,7 +132,7 @@ impl<K: RequestKey> Worker<K> {
         if took > RESETS_BACKOFF {
             self.forget(&item, Outcome::Success);
         }
-        self.record_call(&item, &ended, took);
+        self.record_call(&item, &ended, at, took);
         self.conclude(item, ended)
     }
 
@@ -149,7 +151,7 @@ impl<K: RequestKey> Worker<K> {
 
     /// Records the reconciliation in the key's history. If the key is going to be queued again, also records the
     /// reason.
-    fn record_call(&self, item: &WorkItem<K, TokioClock>, ended: &CallResult, took: Duration) {
+    fn record_call(&self, item: &WorkItem<K, TokioClock>, ended: &CallResult, at: SystemTime, took: Duration) {
         let error = match ended {
             CallResult::Returned(Ok(_)) => None,
             // Do not hold a lock while formatting the error, because its `Display` may panic.
@@ -159,7 +161,6 @@ impl<K: RequestKey> Worker<K> {
         };
         let histories = self.requests.histories();
         let failures = if error.is_some() { item.num_requeues() + 1 } else { 0 };
-        let at = SystemTime::now().checked_sub(took).unwrap_or(SystemTime::UNIX_EPOCH);
         let reason = match (ended, &error) {
             (CallResult::Returned(Ok(action)), _) => action.delay().map(|after| CauseReason::Requeue { after }),
             (CallResult::Returned(Err(error)), _) if error.is_terminal() => None,

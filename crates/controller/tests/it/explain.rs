@@ -94,3 +94,18 @@ async fn request_has_the_causes_of_its_key() {
     assert_eq!(ReconcileRequest::new(key("fine")).history(), None);
     running.stop().await.unwrap();
 }
+
+/// On the paused clock, the call takes a minute. On the system clock, it takes some milliseconds.
+#[tokio::test(start_paused = true)]
+async fn call_begins_after_its_cause() {
+    let sites = sites_named(&["slow"]);
+    let informer = informer(&sites);
+    let controller = Controller::of(&informer).reconciler(Recorder::taking(60.0));
+    let running = run(&controller).await;
+    pass(90.0).await;
+    let history = controller.explain(&key("slow")).history.unwrap();
+    let call = history.last_call.unwrap();
+    assert_eq!(call.took, Duration::from_secs(60));
+    assert!(call.at >= history.causes[0].at, "{call:?} {:?}", history.causes);
+    running.stop().await.unwrap();
+}

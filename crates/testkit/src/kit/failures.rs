@@ -64,3 +64,57 @@ impl Failures {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use pintle_cluster::Cluster;
+    use pintle_meta::{ObjectMeta, resource};
+    use pintle_operator::{Action, Context, Controller, Manager, ReconcileError};
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::Kit;
+
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    struct ConfigMap {
+        metadata: ObjectMeta,
+    }
+    resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+    type CallResult = Result<(), &'static str>;
+
+    /// Runs two processes, which reconcile the same keys. The second process starts when the first process is idle, and
+    /// its calls take 5 s on the paused clock.
+    fn wait(first: CallResult, second: CallResult) -> Result<(), Violation> {
+        let starts = AtomicUsize::new(0);
+        let operator = move |cluster: Cluster| {
+            let is_first = starts.fetch_add(1, Ordering::Relaxed) == 0;
+            let (result, takes) = if is_first { (first, Duration::ZERO) } else { (second, Duration::from_secs(5)) };
+            let reconcile = move |_: Arc<ConfigMap>, _: Context<ConfigMap>| async move {
+                sleep(takes).await;
+                result.map(|()| Action::await_change()).map_err(ReconcileError::terminal)
+            };
+            Manager::new("test", cluster).controller(Controller::<ConfigMap>::new().reconcile(reconcile))
+        };
+        Kit::new(operator).run(async |lab| {
+            lab.create(&ConfigMap { metadata: ObjectMeta::new("default", "blog") }).await?;
+            lab.steady().await?;
+            lab.start()?;
+            lab.steady().await?;
+            Failures::wait_for_none(lab.journal(), &BTreeSet::new()).await
+        })
+    }
+
+    #[test]
+    fn last_call_decides_although_it_takes_longer() {
+        let failed = wait(Ok(()), Err("no zone"));
+        assert!(
+            matches!(&failed, Err(Violation::FailedCalls { errors, .. }) if errors[0].contains("no zone")),
+            "{failed:?}"
+        );
+        wait(Err("no zone"), Ok(())).unwrap();
+    }
+}
