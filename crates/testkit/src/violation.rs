@@ -113,11 +113,14 @@ pub enum Violation {
         errors: Vec<String>,
     },
     /// In a run without disturbances, reconciliations of a key failed until the operator was idle or the user deleted
-    /// the object. Runs with disturbances would prove nothing. If the failures are expected, use
+    /// the object. Runs with disturbances would prove nothing. In a run with disturbances, reconciliations of a key
+    /// still failed half an hour after the last disturbance. If the failures are expected, use
     /// [`Kit::may_fail`](crate::Kit::may_fail). If the operator only needs more time, increase
     /// [`Kit::quiet`](crate::Kit::quiet).
-    #[error("calls fail although nothing disturbs the operator (`Kit::may_fail` accepts failures of a key):{}", lines(.errors))]
+    #[error("{what}: calls fail (`Kit::may_fail` accepts failures of a key):{}", lines(.errors))]
     FailedCalls {
+        /// A description of the disturbance.
+        what: String,
         /// For each key, the process, the controller, the key and the error.
         errors: Vec<String>,
     },
@@ -162,10 +165,14 @@ impl fmt::Debug for Violation {
 }
 
 impl Violation {
-    /// Adds a note to a violation that is about a limit or a condition. Other violations stay unchanged.
-    pub(crate) fn with_note(mut self, note: &str) -> Self {
-        if let Self::NotSteady { what, .. } | Self::NotInTime { what, .. } = &mut self {
-            *what = format!("{what} ({note})");
+    /// Adds the disturbance of a run to a violation, unless the violation already describes the disturbance.
+    pub(crate) fn with_disturbance(mut self, disturbance: &str) -> Self {
+        match &mut self {
+            Self::NotSteady { what: text, .. }
+            | Self::NotInTime { what: text, .. }
+            | Self::Ended { cause: text, .. } => *text = format!("{text} ({disturbance})"),
+            Self::FailedCalls { what, .. } => *what = disturbance.into(),
+            _ => {}
         }
         self
     }

@@ -153,7 +153,7 @@ impl<W: World> Kit<W> {
             let script = Script::new(*seed, kind, self.steps.len(), undisturbed.replicas, &undisturbed.views());
             let disturbed = async |journal| self.disturbed(*seed, &script, &undisturbed, journal).await;
             let report = runs::block_on(self.settings.stall_limit, disturbed);
-            let report = report.map_err(|violation| in_script(violation, &script.to_string()))?;
+            let report = report.map_err(|violation| violation.with_disturbance(&script.to_string()))?;
             total.lock().unwrap_or_else(PoisonError::into_inner).add(report);
             Ok(())
         })?;
@@ -175,8 +175,7 @@ impl<W: World> Kit<W> {
             self.play(&lab, script, start, &progress).await?;
             progress.done(self.steps.len()).await;
             lab.converge(&undisturbed.state, &what).await?;
-            let settled = Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await;
-            settled.map_err(|violation| violation.with_note(&what))
+            Failures::wait_for_none(lab.journal(), &self.settings.may_fail).await
         };
         let replicas = async {
             tokio::select! {
@@ -187,8 +186,8 @@ impl<W: World> Kit<W> {
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
         // Panics are reported first, because they may be the cause of later failures.
-        if let Some((process, cause)) = lab.journal.first_panic() {
-            return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
+        if let Some((process, cause)) = lab.journal().first_panic() {
+            return Err(Violation::Ended { process, cause });
         }
         ended?;
         self.judge(&lab, script, undisturbed, what)?;
@@ -261,10 +260,6 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
         }
         sleep(RESTART).await;
     }
-}
-
-fn in_script(violation: Violation, script: &str) -> Violation {
-    violation.with_note(script)
 }
 
 #[cfg(test)]

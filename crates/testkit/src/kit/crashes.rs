@@ -183,7 +183,8 @@ impl<W: World> Kit<W> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
             let crashed = async |journal| self.crashed(job, attempt, expected, journal).await;
-            match runs::block_on(self.settings.stall_limit, crashed).map_err(|violation| at(job, violation))? {
+            let crashed = runs::block_on(self.settings.stall_limit, crashed);
+            match crashed.map_err(|violation| violation.with_disturbance(&job.to_string()))? {
                 None => return Ok(true),
                 Some(sent) => requests = sent,
             }
@@ -262,13 +263,6 @@ impl<W: World> Kit<W> {
 fn occurrences(request: &SentRequest, all: &[SentRequest]) -> [usize; 2] {
     let earlier = || all.iter().filter(|other| other.process == request.process && other.number <= request.number);
     [true, false].map(|with_name| earlier().filter(|other| request.is_same(other, with_name)).count())
-}
-
-fn at(job: &Job<'_>, violation: Violation) -> Violation {
-    match violation {
-        Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },
-        other => other.with_note(&job.to_string()),
-    }
 }
 
 impl fmt::Display for Job<'_> {

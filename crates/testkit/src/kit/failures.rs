@@ -60,7 +60,7 @@ impl Failures {
         let errors = self.into_errors();
         match errors.is_empty() {
             true => Ok(()),
-            false => Err(Violation::FailedCalls { errors }),
+            false => Err(Violation::FailedCalls { what: "without a disturbance".into(), errors }),
         }
     }
 }

@@ -36,7 +36,9 @@ fn forgets_owns(cluster: Cluster) -> Manager {
 #[track_caller]
 fn fails_with(result: Result<(), Violation>, expected: &str) {
     match result {
-        Err(Violation::FailedCalls { errors }) => assert!(errors[0].contains(expected), "{errors:?}"),
+        Err(Violation::FailedCalls { what, errors }) => {
+            assert!(what == "without a disturbance" && errors[0].contains(expected), "{what} {errors:?}");
+        }
         other => panic!("not caught: {other:?}"),
     }
 }

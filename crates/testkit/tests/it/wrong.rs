@@ -263,21 +263,32 @@ fn wait_fails_with_the_error_of_the_operator() {
     }
 }
 
+/// Creates a kit that calls `operator` with `true` for the first process, which belongs to the undisturbed run.
+fn differs_after_the_first_process(operator: impl Fn(Cluster, bool) -> Manager + Send + Sync + 'static) -> Kit {
+    let starts = AtomicUsize::new(0);
+    Kit::new(move |cluster| operator(cluster, starts.fetch_add(1, Ordering::Relaxed) == 0)).create(site("blog"))
+}
+
 /// In each process except the first, reconciliations fail after they have written everything.
 #[test]
 fn call_that_fails_after_a_crash_is_caught() {
-    let starts = AtomicUsize::new(0);
-    let wrong = move |cluster| {
-        let is_first = starts.fetch_add(1, Ordering::Relaxed) == 0;
+    let wrong = |cluster, is_first| {
         let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
             cx.apply(config_map(&site)).await?;
             if is_first { Ok(Action::await_change()) } else { Err("the state is inconsistent".into()) }
         };
         manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
     };
-    let kit = Kit::new(wrong).create(site("blog"));
-    let Err(Violation::FailedCalls { errors }) = kit.survives_crashes() else { panic!("not caught") };
-    assert!(errors.iter().all(|error| error.contains("the state is inconsistent")), "{errors:?}");
+    let kit = || differs_after_the_first_process(wrong);
+    for (caught, disturbance) in [
+        (kit().survives_crashes().map(drop), "killed before the effect of "),
+        (kit().survives_reordering(7..8).map(drop), "Order seed 7 "),
+    ] {
+        let violation = caught.unwrap_err();
+        let text = violation.to_string();
+        assert!(matches!(violation, Violation::FailedCalls { .. }) && text.starts_with(disturbance), "{text}");
+        assert!(text.contains("the state is inconsistent") && !text.contains("nothing disturbs"), "{text}");
+    }
 }
 
 #[test]
