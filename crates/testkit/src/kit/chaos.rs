@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use self::script::{Event, Kind, Script};
 use super::crashes::Undisturbed;
-use super::failures::Failures;
 use super::steps::Progress;
 use super::{Kit, runs};
 use crate::journal::Journal;
@@ -174,8 +173,7 @@ impl<W: World> Kit<W> {
         let drive = async {
             self.play(&lab, script, start, &progress).await?;
             progress.done(self.steps.len()).await;
-            lab.converge(&undisturbed.state, &what).await?;
-            Failures::wait_for_none(lab.journal(), &self.settings.may_fail).await
+            self.settle(&lab, &undisturbed.state, &what).await
         };
         let replicas = async {
             tokio::select! {

@@ -215,10 +215,18 @@ impl<W: World> Kit<W> {
         if !is_crashed {
             return Ok(Some(lab.journal.tail(SHOWN)));
         }
-        lab.converge(expected, &job.to_string()).await?;
-        Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await?;
-        lab.steady().await?;
+        self.settle(&lab, expected, &job.to_string()).await?;
+        lab.check_ended()?;
         Ok(None)
+    }
+
+    /// Waits until the operator is idle in the expected state and no key fails. `what` describes the disturbance.
+    pub(super) async fn settle(&self, lab: &Lab<W>, expected: &State, what: &str) -> Result<(), Violation> {
+        // If the state is wrong, this violation says more than the violation for failing keys.
+        lab.converge(expected, what).await?;
+        Failures::wait_for_none(lab.journal(), &self.settings.may_fail).await?;
+        // The last retry of a key may have changed the state.
+        lab.converge(expected, what).await
     }
 
     /// Allows the steps one by one, and restarts the operator after the crash. Returns `true` if the operator has

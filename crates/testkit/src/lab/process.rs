@@ -151,7 +151,7 @@ impl<W: World> Lab<W> {
         self.processes().values().for_each(|process| process.link.break_watches());
     }
 
-    pub(super) fn check_ended(&self) -> Result<(), Violation> {
+    pub(crate) fn check_ended(&self) -> Result<(), Violation> {
         match self.journal.first_ended() {
             Some((process, cause)) => Err(Violation::Ended { process, cause }),
             None => Ok(()),

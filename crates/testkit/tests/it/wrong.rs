@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -288,6 +288,29 @@ fn call_that_fails_after_a_crash_is_caught() {
         let text = violation.to_string();
         assert!(matches!(violation, Violation::FailedCalls { .. }) && text.starts_with(disturbance), "{text}");
         assert!(text.contains("the state is inconsistent") && !text.contains("nothing disturbs"), "{text}");
+    }
+}
+
+/// In each process except the first, reconciliations fail at first. After 164 s, a retry writes wrong data.
+#[test]
+fn late_retry_that_writes_wrong_data_is_caught() {
+    let wrong = |cluster, is_first| {
+        let is_wrong = Arc::new(AtomicBool::new(false));
+        let publish = move |site: Arc<Website>, cx: Context<Website>| {
+            is_wrong.fetch_or(cx.failures() == 15, Ordering::Relaxed);
+            let is_wrong = is_wrong.load(Ordering::Relaxed);
+            let data = if is_wrong { BTreeMap::new() } else { config_map(&site).data };
+            async move {
+                cx.apply(ConfigMap { data, ..config_map(&site) }).await?;
+                if is_first || is_wrong { Ok(Action::await_change()) } else { Err("the zone is locked".into()) }
+            }
+        };
+        manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
+    };
+    let kit = || differs_after_the_first_process(wrong);
+    for caught in [kit().survives_crashes().map(drop), kit().survives_reordering(0..1).map(drop)] {
+        let Err(Violation::NotConverged { differences, .. }) = caught else { panic!("not caught: {caught:?}") };
+        assert!(differences[0].starts_with("configmaps default/blog.data"), "{differences:?}");
     }
 }
 
