@@ -26,12 +26,15 @@ pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     }
 }
 
-/// Removes the fields that are different in each run: uids, versions, generations and managed fields. Masks times. Each
-/// `observedGeneration` in the status is replaced with whether it is current.
+/// Removes the fields that are different in each run: uids, versions, generations and managed fields. Masks times. The
+/// `observedGeneration` of the status and of its conditions is replaced with whether it is current.
 pub(crate) fn normalize(object: &mut Value) {
     let generation = object["metadata"]["generation"].as_i64();
     if let Some(status) = object.get_mut("status") {
-        relate_generations(status, generation);
+        relate_generation(status, generation);
+        let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+        conditions.into_iter().flatten().for_each(|condition| relate_generation(condition, generation));
+        remove_generations(status);
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         SERVER_METADATA.iter().for_each(|name| drop(metadata.remove(*name)));
@@ -48,19 +51,19 @@ fn mask(value: &mut Value) {
     }
 }
 
-fn relate_generations(value: &mut Value, generation: Option<i64>) {
+fn relate_generation(observer: &mut Value, generation: Option<i64>) {
+    if let Some(observed) = observer.get_mut("observedGeneration").filter(|observed| observed.is_i64()) {
+        *observed = if observed.as_i64() == generation { "[current]" } else { "[outdated]" }.into();
+    }
+}
+
+/// Removes the other numbers of this name. They are the generations of other objects, such as children.
+fn remove_generations(value: &mut Value) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| relate_generations(item, generation)),
+        Value::Array(items) => items.iter_mut().for_each(remove_generations),
         Value::Object(members) => {
-            for (name, member) in members {
-                match member.as_i64() {
-                    Some(observed) if name == "observedGeneration" => {
-                        let is_current = generation == Some(observed);
-                        *member = if is_current { "[current]" } else { "[outdated]" }.into();
-                    }
-                    _ => relate_generations(member, generation),
-                }
-            }
+            members.retain(|name, member| name != "observedGeneration" || !member.is_i64());
+            members.values_mut().for_each(remove_generations);
         }
         _ => {}
     }
@@ -173,6 +176,7 @@ mod tests {
             "status": {
                 "observedGeneration": 2,
                 "conditions": [{"lastTransitionTime": "2026-11-28T09:00:00Z", "observedGeneration": 1}],
+                "children": [{"name": "b", "observedGeneration": 2}, {"conditions": [{"observedGeneration": 3}]}],
             },
         });
         normalize(&mut object);
@@ -182,6 +186,7 @@ mod tests {
             "status": {
                 "observedGeneration": "[current]",
                 "conditions": [{"lastTransitionTime": "[time]", "observedGeneration": "[outdated]"}],
+                "children": [{"name": "b"}, {"conditions": [{}]}],
             },
         });
         assert_eq!(object, expected);

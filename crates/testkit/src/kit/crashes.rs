@@ -87,7 +87,8 @@ impl<W: World> Kit<W> {
     /// run sends such a read again, the read is omitted from the report.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases
-    /// and Events. For each `observedGeneration` in the status, only whether it is current is compared. At the end, the
+    /// and Events. For the `observedGeneration` of the status and of its conditions, only whether it is current is
+    /// compared. Deeper in the status, it can be the generation of another object and is not compared. At the end, the
     /// last reconciliation of each key must have succeeded.
     ///
     /// # Errors
