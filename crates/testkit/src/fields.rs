@@ -129,6 +129,18 @@ pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value
     if found.is_empty() { vec![".metadata.managedFields".into()] } else { found }
 }
 
+/// Returns the API version and the kind of each owner to which a write has added a reference with `blockOwnerDeletion`.
+pub(crate) fn blocked_owners(before: Option<&Value>, after: Option<&Value>) -> Vec<(String, String)> {
+    let blocking = |object: Option<&Value>| -> Vec<Value> {
+        let owners = object.and_then(|object| object["metadata"]["ownerReferences"].as_array()).into_iter().flatten();
+        owners.filter(|owner| owner["blockOwnerDeletion"] == true).cloned().collect()
+    };
+    let text = |owner: &Value, name: &str| owner[name].as_str().unwrap_or_default().to_owned();
+    let (old, mut new) = (blocking(before), blocking(after));
+    new.retain(|owner| old.iter().all(|known| known["uid"] != owner["uid"]));
+    new.iter().map(|owner| (text(owner, "apiVersion"), text(owner, "kind"))).collect()
+}
+
 fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -190,6 +202,18 @@ mod tests {
             },
         });
         assert_eq!(object, expected);
+    }
+
+    #[test]
+    fn blocked_owners_are_new_and_block_deletion() {
+        let owner = |kind: &str, blocks: Option<bool>| json!({"kind": kind, "uid": kind, "blockOwnerDeletion": blocks});
+        let object = |owners: Value| json!({"metadata": {"ownerReferences": owners}});
+        let before = object(json!([owner("A", Some(true)), owner("B", Some(false))]));
+        let after = object(json!([owner("A", Some(true)), owner("B", Some(true)), owner("C", None)]));
+        let found = |before, after| blocked_owners(before, after).into_iter().map(|(_, kind)| kind).collect::<Vec<_>>();
+        assert_eq!(found(Some(&before), Some(&after)), ["B"]);
+        assert_eq!(found(None, Some(&after)), ["A", "B"]);
+        assert!(found(Some(&after), None).is_empty() && found(None, Some(&json!({}))).is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::reporter::{FailedCall, Reporter};
-use crate::request::SentRequest;
+use crate::request::{BlockedOwner, SentRequest};
 use crate::violation::Violation;
 
 /// The maximum number of requests in a run. A correct operator sends far fewer requests. An operator that loops without
@@ -63,6 +63,13 @@ pub(crate) struct LeaseWrite {
     pub(crate) lease: String,
     /// The holder of the Lease after the write. The holder is empty if the write released the Lease.
     pub(crate) holder: String,
+}
+
+/// What a write has changed.
+#[derive(Debug, Default)]
+pub(crate) struct Effect {
+    pub(crate) changes: Vec<String>,
+    pub(crate) blocked_owners: Vec<BlockedOwner>,
 }
 
 impl Journal {
@@ -147,15 +154,16 @@ impl Journal {
         Some(inner.requests.len() - 1)
     }
 
-    pub(crate) fn complete(&self, index: usize, code: Option<u16>, fault: &str, changes: Vec<String>) {
+    pub(crate) fn complete(&self, index: usize, code: Option<u16>, fault: &str, effect: Effect) {
         let mut inner = self.lock();
         let request = &mut inner.requests[index];
         request.code = code.or(request.code);
         if !fault.is_empty() {
             request.fault = fault.into();
         }
-        if !changes.is_empty() {
-            request.changes = changes;
+        if !effect.changes.is_empty() {
+            request.changes = effect.changes;
+            request.blocked_owners = effect.blocked_owners;
         }
         if request.is_activity() {
             inner.last_activity = Instant::now();

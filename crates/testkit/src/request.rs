@@ -36,6 +36,17 @@ pub struct SentRequest {
     pub fault: String,
     /// The fields that were changed by the request, such as `.data.url: "a" -> "b"`. Empty if nothing was changed.
     pub changes: Vec<String>,
+    /// The owners to which the request has added a reference with `blockOwnerDeletion`.
+    pub(crate) blocked_owners: Vec<BlockedOwner>,
+}
+
+/// An owner whose foreground deletion waits for its dependents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BlockedOwner {
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    /// Empty if the owner is cluster-scoped.
+    pub(crate) namespace: String,
 }
 
 impl SentRequest {

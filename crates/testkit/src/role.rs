@@ -17,6 +17,16 @@ type Rules = BTreeMap<Target, BTreeSet<String>>;
 ///
 /// The role contains only permissions that were needed for a recorded request. Therefore, record a test that includes
 /// deletions and conflicts. The requests of [`survives_chaos`](crate::Kit::survives_chaos) can also be recorded.
+///
+/// Some clusters, such as OpenShift, run the admission plugin `OwnerReferencesPermissionEnforcement`. The embedded
+/// server does not run this plugin, but the role contains the permissions that the plugin requires:
+///
+/// - `update` of the owner's `finalizers`, if a write adds an owner reference with `blockOwnerDeletion: true`. Each
+///   reference of [`controller_of`](pintle_meta::OwnerReference::controller_of), and therefore each child that a
+///   reconciler applies, has this field.
+/// - `delete` of an existing object, if a write changes its owner references.
+///
+/// The role does not cover owner references of Leases, or references to kinds that the embedded server does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
     name: String,
@@ -42,12 +52,13 @@ impl LeastRole {
         let is_global = relevant().any(|request| request.namespace.is_empty() && is_scoped(request));
         let mut role = Self { name: name.into(), cluster: Rules::new(), namespaces: BTreeMap::new() };
         for request in relevant() {
-            let is_local = !request.namespace.is_empty() && (request.is_lease() || !is_global);
-            let rules = if is_local {
-                role.namespaces.entry(request.namespace.clone()).or_default()
-            } else {
-                &mut role.cluster
-            };
+            for owner in &request.blocked_owners {
+                let finalizers = (owner.group.clone(), format!("{}/finalizers", owner.resource));
+                let rules = role.rules(if is_global { "" } else { &owner.namespace });
+                rules.entry(finalizers).or_default().insert(RequestVerb::Update.to_string());
+            }
+            let is_local = request.is_lease() || !is_global;
+            let rules = role.rules(if is_local { &request.namespace } else { "" });
             let resource = match request.subresource.as_str() {
                 "" => request.resource.clone(),
                 subresource => format!("{}/{subresource}", request.resource),
@@ -64,6 +75,10 @@ impl LeastRole {
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
+            let is_owner_changed = |change: &String| change.starts_with(".metadata.ownerReferences");
+            if request.changes.iter().any(is_owner_changed) {
+                verbs.insert(RequestVerb::Delete.to_string());
+            }
             // Another run may have to read the object. The operator reads an object to find out which conditions in the
             // status it owns, or whether an object that is not cached still exists.
             if request.verb == Some(RequestVerb::Patch) && request.subresource == "status" {
@@ -72,6 +87,14 @@ impl LeastRole {
             }
         }
         role
+    }
+
+    /// Returns the rules for `namespace`. An empty namespace means the ClusterRole.
+    fn rules(&mut self, namespace: &str) -> &mut Rules {
+        match namespace {
+            "" => &mut self.cluster,
+            namespace => self.namespaces.entry(namespace.into()).or_default(),
+        }
     }
 
     /// Returns the ServiceAccount's user name.

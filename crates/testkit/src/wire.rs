@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use crate::fields;
-use crate::journal::Journal;
-use crate::request::SentRequest;
+use crate::journal::{Effect, Journal};
+use crate::request::{BlockedOwner, SentRequest};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -201,7 +201,7 @@ impl Link {
         let answer = self.server.in_process().call(Request::from_parts(head, Full::new(body))).await?;
         let code = answer.status().as_u16();
         if sent.verb == Some(RequestVerb::Watch) && answer.status().is_success() {
-            self.journal.complete(index, Some(code), "", Vec::new());
+            self.journal.complete(index, Some(code), "", Effect::default());
             if disturbance.cut == Some(Cut::After) {
                 return self.cut(index, disturbance, "cut after it began").await;
             }
@@ -216,9 +216,9 @@ impl Link {
         if sent.is_write() && sent.is_lease() && has_written {
             self.record_lease(sent, &uri, &request_body, &body).await;
         }
-        let changes =
-            if is_watched && has_written { self.changes(sent, &uri, before, &body).await } else { Vec::new() };
-        self.journal.complete(index, Some(code), "", changes);
+        let effect =
+            if is_watched && has_written { self.effect(sent, &uri, before, &body).await } else { Effect::default() };
+        self.journal.complete(index, Some(code), "", effect);
         if disturbance.cut == Some(Cut::After) {
             return self.cut(index, disturbance, "cut after it took effect").await;
         }
@@ -251,7 +251,7 @@ impl Link {
         disturbance: &RequestDisturbance,
         fault: &str,
     ) -> Result<Response<TransportBody>, BoxError> {
-        self.journal.complete(index, None, fault, Vec::new());
+        self.journal.complete(index, None, fault, Effect::default());
         if disturbance.kills {
             self.kill();
             return pending().await;
@@ -259,14 +259,32 @@ impl Link {
         Err(io::Error::new(io::ErrorKind::ConnectionReset, "the test kit cut the connection").into())
     }
 
-    async fn changes(&self, sent: &SentRequest, uri: &Uri, before: Option<Value>, answer: &Bytes) -> Vec<String> {
+    async fn effect(&self, sent: &SentRequest, uri: &Uri, before: Option<Value>, answer: &Bytes) -> Effect {
         if sent.verb == Some(RequestVerb::DeleteCollection) {
-            return vec!["deleted a collection".into()];
+            return Effect { changes: vec!["deleted a collection".into()], ..Effect::default() };
         }
         let answer: Option<Value> = serde_json::from_slice(answer).ok();
         let created = answer.as_ref().and_then(|object| object.pointer("/metadata/name")?.as_str());
         let after = self.read(&object_path(uri, sent, created)).await;
-        fields::changes(&sent.resource, before, after)
+        let blocked_owners =
+            self.resources(fields::blocked_owners(before.as_ref(), after.as_ref()), &sent.namespace).await;
+        Effect { changes: fields::changes(&sent.resource, before, after), blocked_owners }
+    }
+
+    /// Returns the resources for the API versions and kinds of owners. A namespaced owner is in `namespace`. Omits kinds
+    /// that the server does not serve.
+    async fn resources(&self, owners: Vec<(String, String)>, namespace: &str) -> Vec<BlockedOwner> {
+        let mut found = Vec::new();
+        for (api_version, kind) in owners {
+            let (root, group) = api_version.split_once('/').map_or(("api", ""), |(group, _)| ("apis", group));
+            let served = self.read(&format!("/{root}/{api_version}")).await.unwrap_or_default();
+            for resource in served["resources"].as_array().into_iter().flatten().filter(|one| one["kind"] == *kind) {
+                let Some(name) = resource["name"].as_str().filter(|name| !name.contains('/')) else { continue };
+                let namespace = if resource["namespaced"] == true { namespace } else { "" };
+                found.push(BlockedOwner { group: group.into(), resource: name.into(), namespace: namespace.into() });
+            }
+        }
+        found
     }
 
     /// Reads an object from the server without disturbances. Returns `None` if the object does not exist.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pintle_events::EventType;
+use pintle_meta::ObjectMeta;
 use pintle_operator::{Action, Cleanup, Context, Controller, Manager};
 use pintle_testkit::{Kit, LeastRole, SentRequest, Violation};
 
@@ -72,6 +73,7 @@ rules:
     for (resources, verbs) in [
         ("  - ''\n  resources:\n  - configmaps\n", "  verbs:\n  - create\n  - list\n  - patch\n  - watch\n"),
         ("  - example.com\n  resources:\n  - websites/status\n", "  verbs:\n  - patch\n"),
+        ("  - example.com\n  resources:\n  - websites/finalizers\n", "  verbs:\n  - update\n"),
         (
             "  - apiextensions.k8s.io\n  resources:\n  - customresourcedefinitions\n",
             "  verbs:\n  - create\n  - get\n  - list\n  - patch\n  - watch\n",
@@ -79,6 +81,26 @@ rules:
     ] {
         assert!(role.contains(&format!("- apiGroups:\n{resources}{verbs}")), "{role}");
     }
+}
+
+/// The operator runs in one namespace, and adopts a ConfigMap.
+#[test]
+fn role_covers_changed_owner_references() {
+    let adopts = |cluster| {
+        let publish = |site: Arc<Website>, cx: Context<Website>| async move {
+            cx.apply(config_map(&site)).await?;
+            Ok(Action::await_change())
+        };
+        let controller = Controller::new().namespace("default").owns::<ConfigMap>().reconcile(publish);
+        Manager::new("website", cluster).install::<Website>().controller(controller)
+    };
+    let map = ConfigMap { metadata: ObjectMeta::new("default", "blog"), data: [].into() };
+    let role = Kit::new(adopts).create(map).create(site("blog")).role("website").unwrap();
+    assert_ne!(role.clone().without("delete", "configmaps"), role);
+    let role = role.to_string();
+    let finalizers = "  - example.com\n  resources:\n  - websites/finalizers\n  verbs:\n  - update\n";
+    let roles: Vec<&str> = role.split("---\n").filter(|document| document.contains(finalizers)).collect();
+    assert!(matches!(&roles[..], [role] if role.contains("\nkind: Role\n")), "{role}");
 }
 
 #[test]
