@@ -184,7 +184,7 @@ impl<W: World> Kit<W> {
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
         // Panics are reported first, because they may be the cause of later failures.
-        if let Some((process, cause)) = lab.journal().first_panic() {
+        if let Some((process, cause)) = lab.journal.first_panic() {
             return Err(Violation::Ended { process, cause });
         }
         ended?;

@@ -225,7 +225,7 @@ impl<W: World> Kit<W> {
     pub(super) async fn settle(&self, lab: &Lab<W>, expected: &State, what: &str) -> Result<(), Violation> {
         // If the state is wrong, this violation says more than the violation for failing keys.
         lab.converge(expected, what).await?;
-        Failures::wait_for_none(lab.journal(), &self.settings.may_fail).await?;
+        Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await?;
         // The last retry of a key may have changed the state.
         lab.converge(expected, what).await
     }

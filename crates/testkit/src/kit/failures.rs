@@ -104,7 +104,7 @@ mod tests {
             lab.steady().await?;
             lab.start()?;
             lab.steady().await?;
-            Failures::wait_for_none(lab.journal(), &BTreeSet::new()).await
+            Failures::wait_for_none(&lab.journal, &BTreeSet::new()).await
         })
     }
 
