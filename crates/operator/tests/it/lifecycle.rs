@@ -156,7 +156,7 @@ async fn restart_keeps_own_conditions() {
 
 #[tokio::test]
 async fn gone_is_not_called_for_unselected_objects() {
-    gone_is_not_called(Controller::<Website>::new().labels("team=a".parse().unwrap())).await;
+    gone_is_not_called(Controller::<Website>::new().labels("team=a".parse().unwrap()), "default").await;
 }
 
 #[tokio::test]
