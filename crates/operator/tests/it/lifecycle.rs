@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use pintle_apiserver::faults::{Fault, Lag, Rule};
 use pintle_controller::{EnqueueMapped, ReconcileRequest, Trigger};
-use pintle_events::EventType;
+use pintle_events::{Event, EventType, ObjectReference};
 use pintle_informer::ResourceEvent;
-use pintle_meta::{ConditionStatus, DeleteOptions, ObjectKey, ObjectMeta, Patch, Resource, WriteOptions};
+use pintle_meta::{ConditionStatus, DeleteOptions, ListOptions, ObjectKey, ObjectMeta, Patch, Resource, WriteOptions};
 use pintle_operator::{Action, Cleanup, Context, Controller, ControllerBuilder, Manager, Reconciler, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{ConfigMap, Running, Status, Website, World, eventually, map, publish, soon};
 
@@ -330,6 +331,22 @@ async fn pending_events_do_not_prolong_the_stop() {
     let error = running.stop().await.unwrap_err().to_string();
     assert!(error.contains("default/blog"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(4), "Events had 5 s more: {:?}", start.elapsed());
+}
+
+/// The manager stops before it has installed the definition, and therefore before it runs any part.
+#[tokio::test]
+async fn early_stop_writes_pending_events_and_closes_the_informers() {
+    let world = World::start().await;
+    let manager = Manager::connect("auditor", world.cluster.server().unwrap().client_config()).unwrap();
+    let about = ObjectReference { namespace: "default".into(), name: "blog".into(), ..ObjectReference::default() };
+    manager.cluster().recorder("auditor").event(about, EventType::Normal, "Seen", "it exists");
+    let informer = manager.cluster().informer::<ConfigMap>();
+    let stop = CancellationToken::new();
+    stop.cancel();
+    soon(manager.install::<Website>().run(&stop)).await.unwrap();
+    let events = world.cluster.namespaced::<Event>("default").list(&ListOptions::default()).await.unwrap();
+    assert_eq!(events.items.iter().map(|event| &*event.reason).collect::<Vec<_>>(), ["Seen"]);
+    soon(informer.wait_for_sync()).await.unwrap_err();
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_apiserver::RequestVerb;
@@ -21,7 +22,9 @@ use pintle_webhook::{
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::free_address;
@@ -169,6 +172,46 @@ async fn standby_serves_webhooks() {
     assert_eq!(answer["response"]["allowed"], true);
     standby.stop().await.unwrap();
     leader.stop().await.unwrap();
+}
+
+/// The API server does not answer, so the manager stops before it has installed the definition or registered the
+/// webhooks.
+#[tokio::test]
+async fn webhook_in_flight_ends_when_the_manager_stops_early() {
+    for resource in ["customresourcedefinitions", "validatingwebhookconfigurations"] {
+        let setup = Setup::new().await;
+        let delay = Fault::Delay(Duration::from_secs(60));
+        let rule = Rule { resource: Some(resource.into()), times: None, ..Rule::new(delay) };
+        let faults = setup.world.cluster.server().unwrap().faults();
+        faults.add(rule);
+        let (called, mut calls) = unbounded_channel();
+        let go = Arc::new(Semaphore::new(0));
+        let wait = go.clone();
+        let check = move |_: Admission<Website>| {
+            let (called, wait) = (called.clone(), wait.clone());
+            async move {
+                called.send(()).unwrap();
+                wait.acquire().await.unwrap().forget();
+                Ok::<_, Denial>(())
+            }
+        };
+        let endpoint = Endpoint::url(format!("https://{}", setup.address));
+        let webhooks = Webhooks::new().add(Webhook::validate(check)).endpoint(endpoint);
+        let manager = setup.world.manager().webhooks(setup.address, setup.files(), webhooks).install::<Website>();
+        let running = Running::start(manager);
+        eventually("the manager waits for the server", async || (faults.hits() > 0).then_some(())).await;
+        let stopping = async {
+            soon(calls.recv()).await.unwrap();
+            let closed = async {
+                let refused = async || TcpStream::connect(setup.address).await.err();
+                eventually("the server of the webhooks stops", refused).await;
+                go.add_permits(1);
+            };
+            tokio::join!(running.stop(), closed).0.unwrap();
+        };
+        let (answer, ()) = tokio::join!(setup.ask("good"), stopping);
+        assert_eq!(answer.expect(resource)["response"]["allowed"], true);
+    }
 }
 
 #[tokio::test]
