@@ -100,13 +100,32 @@ async fn standby_takes_over_from_a_killed_leader() {
     let leader = Running::start(candidate(&cluster));
     create(&cluster, "first").await;
     until_published(&cluster, "first").await;
-    let standby = Running::start(candidate(&cluster));
+    let server = cluster.server().unwrap();
+    let mut config = server.client_config();
+    config.user_agent = Some("standby".into());
+    let own = Cluster::connect(config).unwrap();
+    let standby = candidate(&own);
+    let status = standby.status();
+    let standby = Running::start(standby);
+    let has_synced = || status.controller("page").is_some_and(|controller| controller.unsynced().is_empty());
+    eventually("the caches of the standby are filled", async || has_synced().then_some(())).await;
+    let list = Rule { verb: Some(RequestVerb::List), times: None, ..Rule::new(Fault::Delay(Duration::ZERO)) };
+    let list = server.faults().add(Rule { user_agent: Some("standby".into()), ..list });
     // Abort the operator's tasks without releasing its Lease, as if the process were killed.
     leader.task.abort();
     assert!(leader.task.await.unwrap_err().is_cancelled());
+    let leases = cluster.namespaced::<Lease>("default");
+    let killed = leases.get("page-controller").await.unwrap().spec;
     create(&cluster, "second").await;
     until_published(&cluster, "second").await;
+    let taken = leases.get("page-controller").await.unwrap().spec;
+    assert_ne!(taken.holder_identity, killed.holder_identity);
+    let (renewed, acquired) = (killed.renew_time.unwrap().0, taken.acquire_time.unwrap().0);
+    let waited = SystemTime::from(acquired).duration_since(renewed.into()).unwrap();
+    assert!(waited >= Duration::from_secs(2), "the Lease had not expired: {waited:?}");
+    assert_eq!(server.faults().hits_of(list), 0, "the standby has filled its caches again");
     standby.stop().await;
+    own.shutdown().await;
     cluster.shutdown().await;
 }
 
