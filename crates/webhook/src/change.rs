@@ -4,7 +4,7 @@
 //! object, it would remove the other fields. Therefore, this module compares the objects before and after the handler,
 //! and applies the differences to the JSON.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::mem;
 
 use serde_json::{Map, Value, json};
@@ -24,8 +24,10 @@ pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
         // If the lengths of `sent` and `before` are different, decoding has dropped or added elements, so the positions
-        // in the two lists do not match.
-        (Value::Array(sent), Value::Array(before), Value::Array(after)) if sent.len() == before.len() => {
+        // in the two lists do not match. A list of scalars has no unknown fields.
+        (Value::Array(sent), Value::Array(before), Value::Array(after))
+            if sent.len() == before.len() && sent.iter().any(|element| element.is_object() || element.is_array()) =>
+        {
             merge_lists(sent, before, after).into()
         }
         _ => after.clone(),
@@ -60,25 +62,35 @@ fn merge_objects(
 }
 
 fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> {
-    let origins = origins(before, after);
+    let origins = origins(sent, before, after);
     let merged = after.iter().zip(origins).map(|(new, origin)| match origin {
-        Some(at) => merge(&sent[at], &before[at], new),
+        Some((sent_at, at)) => merge(&sent[sent_at], &before[at], new),
         None => new.clone(),
     });
     merged.collect()
 }
 
-/// Returns the position in `before` for each element of `after`. The position is `None` for new elements.
-fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
-    let identity = IDENTITIES.iter().find_map(|field| Some((identities(before, field)?, identities(after, field)?)));
-    if let Some((before, after)) = identity {
-        let places: HashMap<_, _> = before.into_iter().enumerate().map(|(at, identity)| (identity, at)).collect();
-        return after.iter().map(|identity| places.get(identity).copied()).collect();
+/// Returns the positions in `sent` and `before` of each element of `after`. A new element has no positions.
+fn origins(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Option<(usize, usize)>> {
+    let identity =
+        IDENTITIES.iter().find_map(|field| Some((field, identities(before, field)?, identities(after, field)?)));
+    if let Some((field, before, after)) = identity {
+        // The order of `sent` and `before` differs if decoding sorts the list.
+        let (sent, before) = (places(identities(sent, field).unwrap_or_default()), places(before));
+        let origin = |identity: &String| {
+            let at = *before.get(identity)?;
+            Some((sent.get(identity).copied().unwrap_or(at), at))
+        };
+        return after.iter().map(origin).collect();
     }
     if before.len() == after.len() {
-        return (0..after.len()).map(Some).collect();
+        return (0..after.len()).map(|at| Some((at, at))).collect();
     }
-    equal_elements(before, after)
+    equal_elements(before, after).map(|found| found.map(|at| (at, at))).collect()
+}
+
+fn places(identities: Vec<String>) -> HashMap<String, usize> {
+    identities.into_iter().enumerate().map(|(at, identity)| (identity, at)).collect()
 }
 
 /// Returns the value of `field` for each element. Returns `None` if two elements have the same value, or if a value is
@@ -97,12 +109,50 @@ fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
 }
 
 /// Matches each element of `after` with the first equal element of `before` that is not matched yet.
-fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
+fn equal_elements(before: &[Value], after: &[Value]) -> impl Iterator<Item = Option<usize>> {
     let mut places = HashMap::<String, Vec<usize>>::new();
     for (at, element) in before.iter().enumerate().rev() {
         places.entry(element.to_string()).or_default().push(at);
     }
-    after.iter().map(|element| places.get_mut(&element.to_string())?.pop()).collect()
+    after.iter().map(move |element| places.get_mut(&element.to_string())?.pop())
+}
+
+/// Replaces the parts of `merged` that decode as `decoded` instead of `expected` with the parts of `after`. Lists are
+/// replaced as a whole. The elements of all lists in `decoded` and `expected` are [sorted].
+pub(crate) fn correct(merged: &mut Value, decoded: &Value, expected: &Value, after: &Value) {
+    if decoded == expected {
+        return;
+    }
+    match (merged, decoded, expected, after) {
+        (Value::Object(merged), Value::Object(decoded), Value::Object(expected), Value::Object(after)) => {
+            let names: BTreeSet<_> = decoded.keys().chain(expected.keys()).collect();
+            for name in names {
+                let (decoded, expected) = (decoded.get(name), expected.get(name));
+                match (merged.get_mut(name), decoded, expected, after.get(name)) {
+                    _ if decoded == expected => (),
+                    (Some(merged), Some(decoded), Some(expected), Some(after)) => {
+                        correct(merged, decoded, expected, after);
+                    }
+                    (.., Some(after)) => _ = merged.insert(name.clone(), after.clone()),
+                    (.., None) => _ = merged.remove(name),
+                }
+            }
+        }
+        (merged, ..) => merged.clone_from(after),
+    }
+}
+
+/// Sorts the elements of all lists. The order of a `HashSet` differs each time that it is decoded.
+pub(crate) fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(list) => {
+            let mut list: Vec<_> = list.iter().map(sorted).collect();
+            list.sort_by_cached_key(Value::to_string);
+            list.into()
+        }
+        Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), sorted(member))).collect(),
+        scalar => scalar.clone(),
+    }
 }
 
 /// The maximum number of operations in a patch. The API server needs quadratic time for many operations on the same

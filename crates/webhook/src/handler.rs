@@ -61,14 +61,29 @@ fn changes<T: DeserializeOwned + Serialize>(
     let after = to_json(object)?;
     let Some(sent) = request.object.as_ref().filter(|_| *before != after) else { return Ok(None) };
     let sent = decode("object", sent)?;
-    let merged = change::merge(&sent, before, &after);
-    serde_path_to_error::deserialize::<_, T>(&merged).map_err(|error| {
+    let mut merged = change::merge(&sent, before, &after);
+    let decoded = re_encoded::<T>(&merged)?;
+    if decoded != after {
+        // The type may change a value when it decodes the value. It may even be unable to decode its own JSON.
+        let expected = change::sorted(&re_encoded::<T>(&after).unwrap_or_else(|_| after.clone()));
+        change::correct(&mut merged, &change::sorted(&decoded), &expected, &after);
+        if change::sorted(&re_encoded::<T>(&merged)?) != expected {
+            let why = "the changed object would decode as another object than the one that the handler returned";
+            return Err(Denial::internal(why.into()));
+        }
+    }
+    Ok(change::patch(&sent, &merged))
+}
+
+/// Decodes `json`, and encodes the result.
+fn re_encoded<T: DeserializeOwned + Serialize>(json: &Value) -> Result<Value, Denial> {
+    let object: T = serde_path_to_error::deserialize(json).map_err(|error| {
         Denial::internal(format!(
             "the changed object would not decode as its Rust type, at {}; does the field have two names?",
             error.path()
         ))
     })?;
-    Ok(change::patch(&sent, &merged))
+    to_json(&object)
 }
 
 fn to_json<T: Serialize>(object: &T) -> Result<Value, Denial> {

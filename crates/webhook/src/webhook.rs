@@ -112,6 +112,10 @@ impl Webhook {
     /// 2. If the length of the list has not changed, elements are matched by position.
     /// 3. Otherwise, only equal elements match.
     ///
+    /// If decoding reorders a list, for example into a `BTreeSet`, these rules can match wrong elements. The patch then
+    /// replaces the whole list. If the patched object would still decode as another object than the returned one, the
+    /// request is denied with code 500.
+    ///
     /// The API server first calls mutating webhooks, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
     where

@@ -1,15 +1,15 @@
 //! Tests of mutating webhooks' patches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pintle_meta::ObjectMeta;
 use pintle_webhook::{Admission, Denial, Webhook, Webhooks};
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, hash_set, vec};
 use proptest::option;
 use proptest::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::support::{Website, ask, review, site};
@@ -83,6 +83,26 @@ struct PodSpec {
     priority: Option<i64>,
     #[serde(default)]
     mode: Mode,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    tags: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "HashSet::is_empty")]
+    zones: HashSet<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    routes: BTreeSet<Route>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "sorted")]
+    groups: Vec<BTreeSet<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+struct Route {
+    to: String,
+    port: u8,
+}
+
+fn sorted<'de, D: Deserializer<'de>, T: Ord + Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let mut list = Vec::deserialize(deserializer)?;
+    list.sort();
+    Ok(list)
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -92,6 +112,8 @@ struct Container {
     image: Option<String>,
     #[serde(default)]
     ports: Vec<u16>,
+    #[serde(default, skip_serializing_if = "HashSet::is_empty")]
+    capabilities: HashSet<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -116,7 +138,7 @@ fn pod(containers: Value) -> Value {
 }
 
 fn container(name: &str) -> Container {
-    Container { name: name.into(), image: Some("i".into()), ports: Vec::new() }
+    Container { name: name.into(), image: Some("i".into()), ports: Vec::new(), capabilities: HashSet::new() }
 }
 
 #[tokio::test]
@@ -152,9 +174,130 @@ async fn field_with_two_names_is_an_error() {
     assert!(status["message"].as_str().unwrap().contains("spec; does the field have two names?"), "{status}");
 }
 
+fn spec(spec: Value) -> Value {
+    json!({"metadata": {"name": "blog"}, "spec": spec})
+}
+
+#[tokio::test]
+async fn removed_element_of_an_unsorted_set_is_removed() {
+    let sent = spec(json!({"tags": ["b", "a"], "groups": [["d", "c"], ["b", "a"]]}));
+    let patch = patch_of(&sent, |pod: &mut Pod| {
+        pod.spec.tags.remove("a");
+        pod.spec.groups[0].remove("a");
+    });
+    let patched: Pod = serde_json::from_value(apply(&sent, &patch.await.unwrap())).unwrap();
+    assert_eq!(patched.spec.tags, ["b".to_owned()].into());
+    assert_eq!(patched.spec.groups, [["b".to_owned()].into(), ["c".to_owned(), "d".to_owned()].into()]);
+}
+
+#[tokio::test]
+async fn changed_struct_in_an_unsorted_set_is_changed() {
+    let sent = spec(json!({"routes": [{"to": "b", "port": 1}, {"to": "a", "port": 2}]}));
+    let patch = patch_of(&sent, |pod: &mut Pod| {
+        pod.spec.routes = [Route { to: "a".into(), port: 2 }, Route { to: "b".into(), port: 3 }].into();
+    });
+    let patched: Pod = serde_json::from_value(apply(&sent, &patch.await.unwrap())).unwrap();
+    let expected = [Route { to: "a".into(), port: 2 }, Route { to: "b".into(), port: 3 }];
+    assert_eq!(patched.spec.routes, expected.into());
+}
+
+#[tokio::test]
+async fn unordered_lists_do_not_cost_unknown_fields() {
+    let capabilities: Vec<_> = (0..20).map(|number| number.to_string()).collect();
+    let one = |name: &str| json!({"name": name, "tty": true, "ports": [], "capabilities": capabilities});
+    let sent = pod(json!([one("a"), one("b")]));
+    let patch = patch_of(&sent, |pod: &mut Pod| {
+        pod.spec.containers[1].capabilities.insert("new".into());
+    });
+    let patched = apply(&sent, &patch.await.unwrap());
+    let containers = &patched["spec"]["containers"];
+    assert_eq!(containers[0], one("a"), "an unchanged element keeps its order");
+    assert_eq!((&containers[1]["tty"], containers[1]["capabilities"].as_array().unwrap().len()), (&json!(true), 21));
+}
+
+#[tokio::test]
+async fn elements_of_an_unsorted_set_keep_unknown_fields() {
+    #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    struct Listeners {
+        metadata: ObjectMeta,
+        listeners: BTreeSet<Listener>,
+    }
+    pintle_meta::resource!(Listeners, "example.com/v1", "Website", "websites", Namespaced);
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+    struct Listener {
+        name: String,
+        port: u8,
+    }
+    let listeners = json!([{"name": "b", "port": 1, "tls": "b"}, {"name": "a", "port": 2, "tls": "a"}]);
+    let sent = json!({"metadata": {"name": "blog"}, "listeners": listeners});
+    let patch = patch_of(&sent, |object: &mut Listeners| {
+        object.listeners = object.listeners.iter().cloned().map(|one| Listener { port: 9, ..one }).collect();
+    });
+    let patched = apply(&sent, &patch.await.unwrap());
+    let expected = json!([{"name": "a", "port": 9, "tls": "a"}, {"name": "b", "port": 9, "tls": "b"}]);
+    assert_eq!(patched["listeners"], expected);
+}
+
+#[tokio::test]
+async fn normalized_value_is_not_an_error() {
+    fn lower_case<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+        Ok(String::deserialize(deserializer)?.to_lowercase())
+    }
+    #[derive(Deserialize, Serialize)]
+    struct Domain {
+        metadata: ObjectMeta,
+        #[serde(deserialize_with = "lower_case")]
+        domain: String,
+    }
+    pintle_meta::resource!(Domain, "example.com/v1", "Website", "websites", Namespaced);
+    let sent = json!({"metadata": {"name": "blog"}, "domain": "A"});
+    let patch = patch_of(&sent, |object: &mut Domain| object.domain = "B".into());
+    assert_eq!(apply(&sent, &patch.await.unwrap())["domain"], "B");
+}
+
+#[tokio::test]
+async fn field_that_is_only_decoded_survives() {
+    #[derive(Deserialize, Serialize)]
+    struct Account {
+        metadata: ObjectMeta,
+        #[serde(skip_serializing)]
+        secret: String,
+        tags: BTreeSet<String>,
+    }
+    pintle_meta::resource!(Account, "example.com/v1", "Website", "websites", Namespaced);
+    let sent = json!({"metadata": {"name": "blog"}, "secret": "s", "tags": ["b", "a"]});
+    let patch = patch_of(&sent, |object: &mut Account| {
+        assert_eq!(object.secret, "s");
+        object.tags.remove("a");
+    });
+    let patched = apply(&sent, &patch.await.unwrap());
+    assert_eq!((&patched["secret"], &patched["tags"]), (&json!("s"), &json!(["b"])));
+}
+
+#[tokio::test]
+async fn patch_that_cannot_be_right_is_an_error() {
+    fn upper_case<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, u8>, D::Error> {
+        let map = BTreeMap::<String, u8>::deserialize(deserializer)?;
+        Ok(map.into_iter().map(|(name, value)| (name.to_uppercase(), value)).collect())
+    }
+    #[derive(Deserialize, Serialize)]
+    struct Limits {
+        metadata: ObjectMeta,
+        #[serde(deserialize_with = "upper_case")]
+        limits: BTreeMap<String, u8>,
+    }
+    pintle_meta::resource!(Limits, "example.com/v1", "Website", "websites", Namespaced);
+    let sent = json!({"metadata": {"name": "blog"}, "limits": {"a": 1}});
+    let status = patch_of(&sent, |object: &mut Limits| object.limits = [("A".into(), 2)].into()).await.unwrap_err();
+    assert_eq!(status["code"], 500);
+    assert!(status["message"].as_str().unwrap().contains("would decode as another object"), "{status}");
+}
+
 prop_compose! {
-    fn any_container()(name in "[a-d]", image in option::of("[xy]"), ports in vec(0u16..4, 0..3)) -> Container {
-        Container { name, image, ports }
+    fn any_container()(name in "[a-d]", image in option::of("[xy]"), ports in vec(0u16..4, 0..3), capabilities in hash_set("[a-c]", 0..3))
+        -> Container
+    {
+        Container { name, image, ports, capabilities }
     }
 }
 
@@ -172,9 +315,31 @@ prop_compose! {
         limits in btree_map("[a-c]", any_limit(), 0..3),
         priority in option::of(any::<i64>()),
         mode in prop_oneof![Just(Mode::Off), (0u8..3).prop_map(|level| Mode::On { level })],
+        (tags, zones) in (btree_set("[a-d]", 0..4), hash_set("[a-d]", 0..4)),
+        routes in btree_set(any_route(), 0..4),
+        mut groups in vec(btree_set("[a-d]", 0..3), 0..3),
     ) -> Pod {
         let metadata = ObjectMeta { labels, ..ObjectMeta::new("team-a", "blog") };
-        Pod { metadata, spec: PodSpec { images, containers, limits, priority, mode } }
+        groups.sort();
+        Pod { metadata, spec: PodSpec { images, containers, limits, priority, mode, tags, zones, routes, groups } }
+    }
+}
+
+prop_compose! {
+    fn any_route()(to in "[ab]", port in 0u8..3) -> Route {
+        Route { to, port }
+    }
+}
+
+/// Reorders the lists that decoding sorts, so that their order differs from the decoded order.
+fn shuffle(spec: &mut Value, turn: usize) {
+    for name in ["tags", "zones", "routes", "groups"] {
+        if let Some(list) = spec.get_mut(name).and_then(Value::as_array_mut) {
+            list.reverse();
+            let middle = turn % list.len().max(1);
+            list.rotate_left(middle);
+            list.iter_mut().filter_map(Value::as_array_mut).for_each(|inner| inner.reverse());
+        }
     }
 }
 
@@ -202,8 +367,9 @@ fn names(pod: &Pod) -> Option<Vec<&str>> {
 
 proptest! {
     #[test]
-    fn patched_object_decodes_as_the_returned_one(sent in any_pod(), returned in any_pod()) {
+    fn patched_object_decodes_as_the_returned_one(sent in any_pod(), returned in any_pod(), turn in 0usize..4) {
         let mut object = serde_json::to_value(&sent).unwrap();
+        shuffle(&mut object["spec"], turn);
         with_unknown(&mut object, false);
         let unknown = object["unknown"].clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -233,8 +399,9 @@ proptest! {
     }
 
     #[test]
-    fn equal_objects_have_no_patch(sent in any_pod()) {
+    fn equal_objects_have_no_patch(sent in any_pod(), turn in 0usize..4) {
         let mut object = serde_json::to_value(&sent).unwrap();
+        shuffle(&mut object["spec"], turn);
         with_unknown(&mut object, false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         prop_assert_eq!(runtime.block_on(patch_of(&object, |_: &mut Pod| ())).unwrap(), Value::Null);
