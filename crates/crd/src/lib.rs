@@ -69,7 +69,8 @@
 //!
 //! - An enum of unit variants becomes a string with an `enum` list. An enum of structs (tagged, untagged or flattened)
 //!   becomes an object with the properties of all variants. The `oneOf` or `anyOf` of the object lists the required
-//!   properties of each variant.
+//!   properties and rules of each variant. The CEL rules of a variant apply to objects with the tag and the required
+//!   properties of the variant.
 //! - An `Option` field becomes an optional property. kube-apiserver drops `null` values of optional properties. An
 //!   `Option` inside a list or a map becomes `nullable`.
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.

@@ -4,6 +4,37 @@ use serde_json::{Value, json};
 
 use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 
+const VALIDATIONS: &str = "x-kubernetes-validations";
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+
+/// The keywords of an object schema that a structural schema also allows inside of `oneOf` and `anyOf`.
+const CONDITIONS: [&str; 6] = ["allOf", "anyOf", "maxProperties", "minProperties", "not", "oneOf"];
+
+/// The names that CEL reserves. An expression accesses a field `if` as `__if__`.
+const KEYWORDS: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
 /// Merges the alternatives of `oneOf` or `anyOf` into the schema. `key` is the name of the keyword.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
@@ -18,8 +49,13 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
         }
     }
     if is_optional {
+        let is_single = variants.len() == 1;
         for mut variant in variants {
-            ["required", "oneOf", "anyOf", "allOf"].iter().for_each(|key| drop(variant.remove(*key)));
+            let rule = take_rule(&mut variant, &[]);
+            // A single variant without required fields always applies.
+            if !is_single || condition("self", &rule).is_some() {
+                restrict_validations(&mut variant, &rule, path)?;
+            }
             merge(schema, variant, path)?;
         }
         return Ok(());
@@ -106,16 +142,25 @@ fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result
 }
 
 /// Merges the properties of all variants, and adds a `oneOf` or `anyOf` with an entry for each variant.
-fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
+fn objects(schema: &mut Object, key: &str, mut variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
+    let is_embedded = |variant: &Object| variant.contains_key(EMBEDDED);
+    if variants.iter().any(is_embedded) && !variants.iter().all(is_embedded) {
+        return Err(SchemaError::new(
+            path,
+            "only some variants are embedded resources; move the resources into a field",
+        ));
+    }
     let required: Vec<Vec<String>> = variants.iter().map(required).collect();
     let in_all = |name: &String| required.iter().all(|names| names.contains(name));
     let common: Vec<String> = required.first().into_iter().flatten().filter(|name| in_all(name)).cloned().collect();
-    let rules: Vec<Object> =
-        variants.iter().zip(&required).map(|(variant, names)| rule(variant, names, &common)).collect();
-    for mut variant in variants {
+    let rules: Vec<Object> = variants.iter_mut().map(|variant| take_rule(variant, &common)).collect();
+    let has_own_validations = variants.windows(2).any(|pair| pair[0].get(VALIDATIONS) != pair[1].get(VALIDATIONS));
+    for (mut variant, rule) in variants.into_iter().zip(&rules) {
+        if has_own_validations {
+            restrict_validations(&mut variant, rule, path)?;
+        }
         variant.remove("description");
         variant.remove("title");
-        variant.remove("required");
         merge(schema, variant, path)?;
     }
     let names: Vec<String> = self::required(schema);
@@ -135,9 +180,11 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the condition that selects a variant: the fields that are required only in this variant, and the tag of the
-/// variant.
-fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
+/// Removes the conditions of a variant from its schema, and returns them. They select the variant: the fields that are
+/// required only in this variant, its tag, and its own rules, such as the `oneOf` of an enum in the variant.
+fn take_rule(variant: &mut Object, common: &[String]) -> Object {
+    let names = required(variant);
+    variant.remove("required");
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
     if !own.is_empty() {
@@ -151,7 +198,68 @@ fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
             tags[name] = json!({ "enum": property["enum"] });
         }
     }
+    let own = CONDITIONS.iter().filter_map(|key| Some(((*key).to_owned(), variant.remove(*key)?)));
+    rule.extend(own);
     rule
+}
+
+/// Restricts the variant's CEL rules to objects that `rule` selects. A structural schema allows no CEL rules inside of
+/// `oneOf` and `anyOf`.
+fn restrict_validations(variant: &mut Object, rule: &Object, path: &str) -> Result<(), SchemaError> {
+    let Some(Value::Array(validations)) = variant.get_mut(VALIDATIONS) else { return Ok(()) };
+    let (Some(new), Some(old)) = (condition("self", rule), condition("oldSelf", rule)) else {
+        let why = "a CEL rule of one variant would apply to all variants; give the enum a serde tag, or move the rule to \
+                   the enum";
+        return Err(SchemaError::new(path, why));
+    };
+    for validation in validations {
+        if validation["optionalOldSelf"] == true {
+            let why = "a CEL rule of one variant has `optionalOldSelf`, but the old object can be another variant; move \
+                       the rule to the enum";
+            return Err(SchemaError::new(path, why));
+        }
+        let Some(text) = validation["rule"].as_str() else { continue };
+        let applies = if text.contains("oldSelf") { format!("{new} && {old}") } else { new.clone() };
+        validation["rule"] = format!("!({applies}) ? true : {text}").into();
+    }
+    Ok(())
+}
+
+/// Returns a CEL expression that is true if `rule` selects the object in the CEL variable `object`. Returns `None` if
+/// the required fields and tags do not determine the variant.
+fn condition(object: &str, rule: &Object) -> Option<String> {
+    let mut parts = Vec::new();
+    for name in required(rule) {
+        parts.push(format!("has({object}.{})", identifier(&name)?));
+    }
+    for (name, tag) in rule.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let Some([value]) = tag["enum"].as_array().map(Vec::as_slice) {
+            parts.push(format!("{object}.{} == {value}", identifier(name)?));
+        }
+    }
+    let parts_of = |key: &str| rule.get(key).and_then(Value::as_array).into_iter().flatten();
+    let nested = |part: &Value| part.as_object().and_then(|part| condition(object, part));
+    parts.extend(parts_of("allOf").filter_map(nested));
+    for key in ["oneOf", "anyOf"] {
+        let alternatives: Option<Vec<String>> = parts_of(key).map(nested).collect();
+        match alternatives.as_deref() {
+            None | Some([]) => {}
+            Some(alternatives) => parts.push(format!("({})", alternatives.join(" || "))),
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join(" && "))
+}
+
+/// Returns the CEL identifier of a field. Returns `None` if CEL cannot access the field.
+fn identifier(name: &str) -> Option<String> {
+    if KEYWORDS.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    let has_first = name.starts_with(|first: char| !first.is_ascii_digit());
+    let is_valid = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-' | '/');
+    let escapes = [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
+    let escaped = || escapes.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to));
+    (has_first && name.chars().all(is_valid)).then(escaped)
 }
 
 /// Adds a `oneOf` or `anyOf`. If another flattened enum has already added one, both are combined with `allOf`.
@@ -196,6 +304,11 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
                 add_rules(schema, &key, rules);
             }
             ("allOf", Value::Array(all), Value::Array(more)) => all.extend(more),
+            (VALIDATIONS, Value::Array(all), Value::Array(more)) => {
+                let is_new = |new: &Value| !all.iter().any(|validation| validation["rule"] == new["rule"]);
+                let new: Vec<Value> = more.into_iter().filter(is_new).collect();
+                all.extend(new);
+            }
             _ => return Err(SchemaError::new(path, format!("its parts have different values of `{key}`"))),
         }
     }

@@ -191,20 +191,29 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`. Fields that only other variants require are excluded.
+/// Chooses one variant of each `oneOf` and `anyOf`, also inside the chosen variant. Fields that only other variants
+/// require are excluded.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
         let chosen = random.usize(..variants.len());
-        let wanted = names(&variants[chosen]["required"]);
+        let wanted = all_names(&variants[chosen]);
         let others = variants.iter().enumerate().filter(|(index, _)| *index != chosen);
-        let unwanted = others.flat_map(|(_, variant)| names(&variant["required"]));
+        let unwanted = others.flat_map(|(_, variant)| all_names(variant));
         excluded.extend(unwanted.filter(|name| !wanted.contains(name) && !required.contains(name)));
-        required.extend(wanted);
+        required.extend(names(&variants[chosen]["required"]));
+        choose_variants(&variants[chosen], random, required, excluded);
     }
     for part in schema["allOf"].as_array().into_iter().flatten() {
         required.extend(names(&part["required"]));
+        choose_variants(part, random, required, excluded);
     }
+}
+
+/// Returns the fields that the variant or one of its inner variants requires.
+fn all_names(variant: &Value) -> Vec<&str> {
+    let inner = ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| variant[*key].as_array()).flatten();
+    names(&variant["required"]).into_iter().chain(inner.flat_map(all_names)).collect()
 }
 
 /// Chooses a variant of each `oneOf` and `anyOf`, and sets each field with an `enum` in this variant, such as the tag
@@ -212,15 +221,28 @@ fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };
-        let fits = |variant: &&Value| names(&variant["required"]).iter().all(|name| fields.contains_key(*name));
-        let fitting: Vec<&Value> = variants.iter().filter(fits).collect();
+        let fitting: Vec<&Value> = variants.iter().filter(|variant| fits(variant, fields)).collect();
         let Some(variant) = fitting.get(random.usize(..fitting.len().max(1))) else { continue };
         for (name, property) in variant["properties"].as_object().into_iter().flatten() {
             if let Some(only) = property["enum"].as_array().and_then(|values| values.first()) {
                 fields.insert(name.clone(), only.clone());
             }
         }
+        narrow(variant, random, fields);
     }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        narrow(part, random, fields);
+    }
+}
+
+/// Returns `true` if `fields` contains all fields that the variant and one of its inner variants require.
+fn fits(variant: &Value, fields: &Map<String, Value>) -> bool {
+    let parts = |key: &str| variant[key].as_array();
+    names(&variant["required"]).iter().all(|name| fields.contains_key(*name))
+        && parts("allOf").is_none_or(|parts| parts.iter().all(|part| fits(part, fields)))
+        && ["oneOf", "anyOf"]
+            .iter()
+            .all(|key| parts(key).is_none_or(|parts| parts.iter().any(|part| fits(part, fields))))
 }
 
 fn list(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<Value, Unsatisfied> {

@@ -46,6 +46,42 @@ enum Clash {
 }
 
 #[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum RuleForAll {
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self.a > 0"}]))]
+    One {
+        a: Option<u32>,
+    },
+    Other {
+        b: u32,
+    },
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "type")]
+enum OptionalOld {
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "!oldSelf.hasValue()", "optionalOldSelf": true}]))]
+    One {
+        a: u32,
+    },
+    Other {
+        b: u32,
+    },
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "type")]
+enum HalfEmbedded {
+    #[schemars(extend("x-kubernetes-embedded-resource" = true))]
+    One {
+        a: u32,
+    },
+    Other {
+        b: u32,
+    },
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
 struct Holder<T> {
     field: T,
 }
@@ -57,6 +93,12 @@ fn panic_names_the_field_and_a_way_out() {
         (panic_of!(Holder<Mixed>), ["spec.field: the alternatives have different types", "serde tag"]),
         (panic_of!(Holder<Half>), ["spec.field: the alternatives have different types", "serde tag"]),
         (panic_of!(Holder<Clash>), ["spec.field.value: two variants have this field", "rename one"]),
+        (panic_of!(Holder<RuleForAll>), ["spec.field: a CEL rule of one variant would apply to all", "move the rule"]),
+        (
+            panic_of!(Holder<OptionalOld>),
+            ["spec.field: a CEL rule of one variant has `optionalOldSelf`", "move the rule"],
+        ),
+        (panic_of!(Holder<HalfEmbedded>), ["spec.field: only some variants are embedded", "into a field"]),
         (panic_of!(u32, column("A", ".spec.b")), ["the column \"A\": .spec.b is not in the schema", "Thing has no"]),
         (panic_of!(Holder<Tree>, column("A", ".spec")), ["spec.field.children[]: the type contains itself", "Thing"]),
         (panic_of!(u32, selectable(".spec.x")), ["the selectable field .spec.x is not in the schema", "Thing"]),

@@ -199,6 +199,30 @@ fn values_that_rust_writes_match_the_schema() {
 }
 
 #[test]
+fn variant_keeps_the_rules_of_its_inner_enum() {
+    #[derive(Deserialize, Serialize, JsonSchema)]
+    #[serde(tag = "type")]
+    enum Backend {
+        #[schemars(extend("x-kubernetes-validations" = [{"rule": "has(self.disk)", "message": "no disk"}]))]
+        Volume(Source),
+        Memory {
+            size: u32,
+        },
+    }
+    let schema = spec_of!(Backend);
+    check(&schema, "spec");
+    let volume = json!({
+        "properties": {"type": {"enum": ["Volume"]}},
+        "oneOf": [{"required": ["disk"]}, {"required": ["secret"]}],
+    });
+    let memory = json!({"properties": {"type": {"enum": ["Memory"]}}, "required": ["size"]});
+    assert_eq!((&schema["oneOf"], &schema["required"]), (&json!([volume, memory]), &json!(["type"])));
+    let applies = "self.type == \"Volume\" && (has(self.disk) || has(self.secret))";
+    let rule = json!({"rule": format!("!({applies}) ? true : has(self.disk)"), "message": "no disk"});
+    assert_eq!(schema["x-kubernetes-validations"], json!([rule]));
+}
+
+#[test]
 fn required_status_can_be_absent_from_a_create() {
     #[derive(Resource, Deserialize, Serialize, JsonSchema)]
     #[resource(crate = pintle_crd, group = "example.com", version = "v1")]

@@ -8,6 +8,7 @@ mod patterns;
 mod permissions;
 mod readme;
 mod sharded;
+mod variants;
 mod webhooks;
 mod website;
 mod wrong;
