@@ -79,7 +79,8 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
     }
     if !declared.selectable_fields.is_empty() {
         let fields = declared.selectable_fields.iter().map(|path| match columns::find(path, &schema) {
-            Some(_) => Ok(json!({ "jsonPath": path })),
+            Some(found) if found.get("type").is_some() => Ok(json!({ "jsonPath": path })),
+            Some(_) => Err(format!("the selectable field {path} has no type in the schema")),
             None => Err(format!("the selectable field {path} is not in the schema")),
         });
         version["selectableFields"] = fields.collect::<Result<Vec<_>, _>>()?.into();

@@ -1,8 +1,11 @@
 //! Printer columns, and schema lookups by JSON path.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use crate::declaration::Column;
+use crate::structural::PRESERVE;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
@@ -25,7 +28,10 @@ fn column_json(column: &Column, schema: &Value) -> Result<Value, String> {
         (None, Ok(inferred)) => inferred,
         (None, Err(NoType::NoScalar)) => {
             let path = column.json_path;
-            return Err(format!("the column {:?}: {path} is not a scalar; add `type = \"string\"`", column.name));
+            return Err(format!(
+                "the column {:?}: {path} has no scalar type in the schema; add `type = \"string\"`",
+                column.name
+            ));
         }
     };
     let mut written = json!({"name": column.name, "type": column_type, "jsonPath": column.json_path});
@@ -64,15 +70,22 @@ fn inferred(path: &str, schema: &Value) -> Result<&'static str, NoType> {
     }
 }
 
+/// The schema of a field below a value that preserves unknown fields.
+static FREE: LazyLock<Value> = LazyLock::new(|| json!({ PRESERVE: true }));
+
+/// Returns the schema at `path`. The schema has no type if `path` is below a value that preserves unknown fields.
 pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
-    segments(path)?.into_iter().try_fold(schema, |schema, segment| match segment {
-        Segment::Items => schema.get("items"),
-        Segment::Field(name) => {
-            schema.get("properties").and_then(|all: &'a Value| all.get(name.as_str())).or_else(|| {
-                let rest = schema.get("additionalProperties")?;
-                rest.is_object().then_some(rest)
-            })
-        }
+    segments(path)?.into_iter().try_fold(schema, |schema, segment| {
+        let declared = match segment {
+            Segment::Items => schema.get("items"),
+            Segment::Field(name) => {
+                schema.get("properties").and_then(|all: &'a Value| all.get(name.as_str())).or_else(|| {
+                    let rest = schema.get("additionalProperties")?;
+                    rest.is_object().then_some(rest)
+                })
+            }
+        };
+        declared.or_else(|| (schema[PRESERVE] == true).then_some(&*FREE))
     })
 }
 
@@ -138,6 +151,12 @@ mod tests {
             "conditions": {"type": "array", "items": {"properties": {"status": {"type": "string"}}}},
             "a.b": {"type": "boolean"},
             "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "free": {"x-kubernetes-preserve-unknown-fields": true},
+            "open": {
+                "type": "object",
+                "properties": {"known": {"type": "integer"}},
+                "x-kubernetes-preserve-unknown-fields": true,
+            },
         }}}});
         for (path, expected) in [
             (".status.at", Ok("date")),
@@ -149,6 +168,11 @@ mod tests {
             (".metadata.labels.app", Ok("string")),
             (".status.conditions", Err(NoType::NoScalar)),
             (".status.absent", Err(NoType::Absent)),
+            (".status.free", Err(NoType::NoScalar)),
+            (".status.free.a[0].b", Err(NoType::NoScalar)),
+            (".status.open.known", Ok("integer")),
+            (".status.open.known.below", Err(NoType::Absent)),
+            (".status.open.unknown", Err(NoType::NoScalar)),
             ("status.at", Err(NoType::Absent)),
         ] {
             assert_eq!(inferred(path, &schema), expected, "{path}");

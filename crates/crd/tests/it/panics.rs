@@ -114,6 +114,14 @@ fn panic_names_the_field_and_a_way_out() {
             panic_of!(Holder<u32>, column("A", ".spec.b", type = "string")),
             ["the column \"A\": .spec.b is not in the schema", "Thing"],
         ),
+        (
+            panic_of!(Holder<serde_json::Value>, column("A", ".spec.field.b")),
+            ["the column \"A\": .spec.field.b has no scalar type in the schema", "add `type = \"string\"`"],
+        ),
+        (
+            panic_of!(Holder<serde_json::Value>, selectable(".spec.field.b")),
+            ["the selectable field .spec.field.b has no type in the schema", "Thing"],
+        ),
     ] {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     }

@@ -180,3 +180,18 @@ fn generated_enums_match_their_definitions() {
     check::<FlattenedThing>();
     check::<EnumThing>();
 }
+
+#[test]
+fn columns_can_show_fields_below_an_unvalidated_value() {
+    #[derive(Resource, Deserialize, Serialize, JsonSchema)]
+    #[resource(crate = pintle_crd, group = "example.com", version = "v1")]
+    #[resource(column("Region", ".spec.region.name", type = "string"))]
+    #[resource(scale(spec = ".spec.replicas", status = ".status.replicas"))]
+    struct Free {
+        metadata: ObjectMeta,
+        spec: serde_json::Value,
+        status: Option<serde_json::Value>,
+    }
+    let crd = checker::<Free>();
+    crd.assert_accepts("spec: {region: {name: a}, replicas: 1}");
+}
