@@ -1,6 +1,6 @@
 //! The server's open connections. The server closes an idle connection if there are too many connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +19,14 @@ struct Shared {
     next: u64,
     /// The tokens of idle connections. The connection that has been idle longest is first.
     idle: BTreeMap<u64, CancellationToken>,
+    /// The number of `open` calls that wait for a slot.
+    waiting: usize,
+    /// The open connections that must give way, by their former places in `idle`.
+    closing: BTreeSet<u64>,
 }
+
+/// A call of `open` that waits for a slot.
+struct Waiter<'a>(&'a Mutex<Shared>);
 
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
@@ -31,7 +38,7 @@ pub(crate) struct Connection {
 
 struct Activity {
     in_flight: usize,
-    /// The key of the connection in the list of idle connections. The key is not valid while a request is in flight.
+    /// The connection's key in the list of idle connections, or its last key.
     place: u64,
     since: Instant,
 }
@@ -44,15 +51,13 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection. If there are too many connections, closes the connection that has been idle longest. If no
-    /// connection is idle, waits for the end of a connection. Returns `None` if the semaphore is closed, which never
-    /// happens.
+    /// Adds a connection. If there are too many connections, closes the connection that has been idle for the longest
+    /// time, or the next connection that becomes idle. Returns `None` if the semaphore is closed, which never happens.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
             Err(_) => {
-                let longest_idle = lock(&self.shared).idle.pop_first();
-                longest_idle.inspect(|(_, give_way)| give_way.cancel());
+                let _waiter = Waiter::new(&self.shared);
                 self.slots.clone().acquire_owned().await.ok()?
             }
         };
@@ -63,7 +68,32 @@ impl Connections {
     }
 }
 
+impl<'a> Waiter<'a> {
+    fn new(shared: &'a Mutex<Shared>) -> Self {
+        let longest_idle = {
+            let mut shared = lock(shared);
+            shared.waiting += 1;
+            let longest_idle = if shared.needs_slot() { shared.idle.pop_first() } else { None };
+            shared.closing.extend(longest_idle.iter().map(|(place, _)| place));
+            longest_idle
+        };
+        longest_idle.inspect(|(_, give_way)| give_way.cancel());
+        Self(shared)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        lock(self.0).waiting -= 1;
+    }
+}
+
 impl Shared {
+    /// Returns `true` if more calls wait for a slot than connections are closing.
+    fn needs_slot(&self) -> bool {
+        self.waiting > self.closing.len()
+    }
+
     fn place(&mut self, give_way: &CancellationToken) -> u64 {
         let place = self.next;
         self.next += 1;
@@ -112,7 +142,9 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let place = lock(&self.activity).place;
-        lock(&self.shared).idle.remove(&place);
+        let mut shared = lock(&self.shared);
+        shared.idle.remove(&place);
+        shared.closing.remove(&place);
     }
 }
 
@@ -120,9 +152,21 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         let mut activity = lock(&self.0.activity);
         activity.in_flight -= 1;
-        if activity.in_flight == 0 {
-            activity.since = Instant::now();
-            activity.place = lock(&self.0.shared).place(&self.0.give_way);
+        if activity.in_flight > 0 {
+            return;
+        }
+        activity.since = Instant::now();
+        let mut shared = lock(&self.0.shared);
+        if shared.closing.contains(&activity.place) {
+            return;
+        }
+        if shared.needs_slot() {
+            shared.closing.insert(activity.place);
+            drop(shared);
+            drop(activity);
+            self.0.give_way.cancel();
+        } else {
+            activity.place = shared.place(&self.0.give_way);
         }
     }
 }

@@ -23,8 +23,8 @@ use crate::certificate::{CertificateError, CertificateFiles, Current};
 use crate::connections::{Connection, Connections};
 use crate::webhooks::Webhooks;
 
-/// The maximum number of open connections. When another connection arrives, the server closes the connection that has
-/// been idle longest. If no connection is idle, new connections wait.
+/// The maximum number of open connections. If another connection arrives, the server closes the connection that has been
+/// idle for the longest time, or the next connection that becomes idle. Further connections wait until then.
 const CONNECTIONS: usize = 256;
 /// The maximum number of requests in flight on an HTTP/2 connection. kube-apiserver uses one connection for all its
 /// calls.
@@ -258,6 +258,7 @@ pintle_meta::debug_struct!(WebhookServer |self| { address = self.local_address()
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+    use futures_util::FutureExt;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, RootCertStore};
     use tokio::io::{AsyncReadExt, duplex};
@@ -300,6 +301,29 @@ mod tests {
             tokio::join!(serve, silent);
             assert!((IDLE..IDLE + 2 * CLOSE).contains(&start.elapsed()), "{protocol}: {:?}", start.elapsed());
         }
+    }
+
+    #[tokio::test]
+    async fn next_idle_connection_gives_way_to_a_waiting_client() {
+        let connections = Connections::new(2);
+        let (first, second) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+        let (request, other) = (first.request(), second.request());
+        let mut waiting = Box::pin(connections.open());
+        assert!((&mut waiting).now_or_never().is_none() && !first.must_give_way());
+        drop(request);
+        assert!(first.must_give_way());
+        drop(other);
+        assert!(!second.must_give_way(), "one connection is enough for one client");
+        drop(first);
+        let third = waiting.await.unwrap();
+
+        let request = third.request();
+        let mut cancelled = Box::pin(connections.open());
+        assert!((&mut cancelled).now_or_never().is_none() && second.must_give_way());
+        drop(cancelled);
+        drop(second);
+        drop(request);
+        assert!(!third.must_give_way(), "the client no longer waits");
     }
 
     #[tokio::test(start_paused = true)]
