@@ -32,7 +32,7 @@ const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a connection may stay open without a request. Go's HTTP clients close idle connections after 90 s.
 const IDLE: Duration = Duration::from_secs(120);
-/// How long closing an idle connection may take.
+/// The maximum time for closing a connection without a request in flight.
 const CLOSE: Duration = Duration::from_secs(1);
 /// The interval between HTTP/2 pings. `PONG` is the timeout for the response to a ping.
 const PING: Duration = Duration::from_secs(30);
@@ -205,6 +205,7 @@ async fn connection(
     let accepted = tokio::select! {
         accepted = acceptor.accept(stream) => accepted,
         () = opened.is_useless(HANDSHAKE) => return tracing::debug!("the TLS handshake of a connection for webhooks timed out"),
+        () = stop.cancelled() => return tracing::debug!("the server for webhooks stopped during a TLS handshake"),
     };
     let stream = match accepted {
         Ok(stream) => stream,
@@ -229,18 +230,20 @@ async fn connection(
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    let ends = async {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = opened.is_useless(IDLE) => {}
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-        () = opened.is_useless(IDLE) => {
+        () = ends => {
             connection.as_mut().graceful_shutdown();
             loop {
                 match timeout(CLOSE, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    // Keep the connection, because a request has just arrived.
+                    // A request is in flight, so keep the connection.
                     Err(_) if opened.is_busy() => {}
                     Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
                 }
@@ -261,7 +264,7 @@ mod tests {
     use futures_util::FutureExt;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, RootCertStore};
-    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
     use tokio_rustls::TlsConnector;
 
@@ -300,6 +303,35 @@ mod tests {
             };
             tokio::join!(serve, silent);
             assert!((IDLE..IDLE + 2 * CLOSE).contains(&start.elapsed()), "{protocol}: {:?}", start.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stop_does_not_wait_for_a_half_open_connection() {
+        for sent in [None, Some("POST / HTTP/1.1\r\nhost:")] {
+            let (acceptor, connector) = tls("http/1.1");
+            let (client, server) = duplex(1 << 16);
+            let (opened, stop) = (Connections::new(1).open().await.unwrap(), CancellationToken::new());
+            let serve = connection(server, acceptor, Webhooks::new(), stop.clone(), opened);
+            let start = Instant::now();
+            let half_open = async {
+                // Without `sent`, the client never starts the handshake.
+                let Some(sent) = sent else {
+                    stop.cancel();
+                    return std::future::pending().await;
+                };
+                let mut stream = connector.connect(ServerName::try_from("a.svc").unwrap(), client).await.unwrap();
+                stream.write_all(sent.as_bytes()).await.unwrap();
+                stream.flush().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                stop.cancel();
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = serve => {}
+                () = half_open => {}
+            }
+            assert!(start.elapsed() <= 2 * CLOSE, "{sent:?}: {:?}", start.elapsed());
         }
     }
 
