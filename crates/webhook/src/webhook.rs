@@ -269,11 +269,11 @@ impl Webhook {
         path
     }
 
-    /// Returns the name of the webhook in the configuration, such as `quota.validate.websites.example.com`. The name
-    /// has three or more segments.
+    /// Returns the name of the webhook in the configuration, such as `quota.validate.websites.v1.example.com`. The name
+    /// has three or more segments. It is unique, like the path.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
-        parts.extend([self.verb(), &self.resource.plural, self.group()]);
+        parts.extend([self.verb(), &self.resource.plural, &self.resource.group_version.version, self.group()]);
         parts.join(".")
     }
 

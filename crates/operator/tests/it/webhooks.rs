@@ -118,7 +118,7 @@ async fn webhooks_are_served_and_registered() {
     let webhook = &validating.webhooks[0];
     assert_eq!(
         (&webhook["name"], &webhook["failurePolicy"]),
-        (&json!("validate.websites.example.com"), &json!("Fail"))
+        (&json!("validate.websites.v1.example.com"), &json!("Fail"))
     );
     assert_eq!(webhook["clientConfig"]["caBundle"], setup.bundle());
     let mutating = cluster.api::<MutatingWebhookConfiguration>().get(NAME).await.unwrap();

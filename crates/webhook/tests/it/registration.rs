@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle_crd::CustomResource;
-use pintle_meta::{LabelSelectorSpec, ObjectMeta, Resource};
+use pintle_meta::{ApiResource, DynamicObject, LabelSelectorSpec, ObjectMeta, Resource, Scope};
 use pintle_webhook::{
     Admission, Denial, Endpoint, FailurePolicy, Hub, Operation, ValidatingWebhookConfiguration, Webhook, Webhooks,
 };
@@ -40,7 +40,7 @@ fn validating_configuration_has_all_fields() {
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "w"},
         "webhooks": [{
-            "name": "quota.validate.websites.example.com",
+            "name": "quota.validate.websites.v1.example.com",
             "clientConfig": {
                 "service": {
                     "namespace": "website-system", "name": "websites", "port": 443,
@@ -73,13 +73,23 @@ fn validating_configuration_has_all_fields() {
 }
 
 #[test]
+fn webhooks_of_two_versions_have_different_names() {
+    let old = ApiResource::new("example.com/v1alpha1", "Website", "websites", Scope::Namespaced);
+    let check_old = async |_: Admission<DynamicObject>| Ok::<_, Denial>(());
+    let webhooks = Webhooks::new().add(Webhook::validate(check)).add(Webhook::validate_resource(old, check_old));
+    let configuration = webhooks.endpoint(endpoint()).validating_configuration("w", b"").unwrap();
+    let names: Vec<_> = configuration.webhooks.iter().map(|webhook| &webhook["name"]).collect();
+    assert_eq!(names, ["validate.websites.v1.example.com", "validate.websites.v1alpha1.example.com"]);
+}
+
+#[test]
 fn mutating_configuration_has_its_own_webhooks() {
     let webhooks = Webhooks::new().add(Webhook::validate(check)).add(Webhook::mutate(fill).reinvoke());
     let webhooks = webhooks.endpoint(Endpoint::url("https://127.0.0.1:9443/"));
     let configuration = webhooks.mutating_configuration("w", b"").unwrap();
     assert_eq!(configuration.webhooks.len(), 1);
     let webhook = &configuration.webhooks[0];
-    assert_eq!(webhook["name"], "mutate.websites.example.com");
+    assert_eq!(webhook["name"], "mutate.websites.v1.example.com");
     let url = "https://127.0.0.1:9443/mutate/example.com/v1/websites";
     assert_eq!(webhook["clientConfig"], json!({"url": url}));
     assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
