@@ -30,7 +30,7 @@ use crate::review::{AdmissionRequest, Operation, UserInfo};
 ///
 /// async fn keep_domain(request: Admission<Website>) -> Result<(), Denial> {
 ///     match request.old {
-///         Some(old) if old.domain != request.object.domain => Err(Denial::invalid("domain", "cannot change")),
+///         Some(Ok(old)) if old.domain != request.object.domain => Err(Denial::invalid("domain", "cannot change")),
 ///         _ => Ok(()),
 ///     }
 /// }
@@ -52,7 +52,11 @@ pub struct Admission<T> {
     /// The new object that the API server would store. For a deletion, the object that is currently stored.
     pub object: T,
     /// The stored object before an update. `None` for other operations.
-    pub old: Option<T>,
+    ///
+    /// `Some(Err(_))` if the stored object does not decode as `T`, for example because `T` has become stricter.
+    /// `request.old.transpose()?` then denies the update. `if let Some(Ok(old)) = request.old` allows the update, which
+    /// may repair the object.
+    pub old: Option<Result<T, Denial>>,
     /// The requested resource. The version is always the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
@@ -76,21 +80,22 @@ pub struct Admission<T> {
 }
 
 impl<T> Admission<T> {
-    pub(crate) fn decode(request: &AdmissionRequest) -> Result<Self, Denial>
+    pub(crate) fn decode<'r>(request: &'r AdmissionRequest) -> Result<Self, Denial>
     where
         T: DeserializeOwned,
     {
-        let object = |name: &'static str, json: &Option<Box<RawValue>>| match json {
-            Some(json) => decode(name, json),
-            None => Err(Denial::bad_request(format!(
-                "the review has no {name}, which a request of the type {} needs",
-                request.operation.as_str()
-            ))),
+        let json = |name: &'static str, json: &'r Option<Box<RawValue>>| {
+            json.as_deref().ok_or_else(|| {
+                let operation = request.operation.as_str();
+                Denial::bad_request(format!("the review has no {name}, which a request of the type {operation} needs"))
+            })
         };
+        let object = || json("object", &request.object);
+        let old = || json("oldObject", &request.old_object);
         let (subject, old) = match request.operation {
-            Operation::Create | Operation::Connect => (object("object", &request.object)?, None),
-            Operation::Update => (object("object", &request.object)?, Some(object("oldObject", &request.old_object)?)),
-            Operation::Delete => (object("oldObject", &request.old_object)?, None),
+            Operation::Create | Operation::Connect => (decode("object", object()?)?, None),
+            Operation::Update => (decode("object", object()?)?, Some(decode("oldObject", old()?))),
+            Operation::Delete => (decode("oldObject", old()?)?, None),
         };
         let options = request.options.as_ref().map(|options| decode("options", options)).transpose()?;
         Ok(Self {
@@ -141,7 +146,7 @@ impl<T: Resource> Admission<T> {
             options: Value::Null,
             uid: String::new(),
             object,
-            old,
+            old: old.map(Ok),
         }
     }
 }

@@ -5,17 +5,20 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::admission::Admission;
 use crate::answer::{Allowed, Denial, Notes};
 use crate::change;
 use crate::decode::decode;
-use crate::review::AdmissionRequest;
+use crate::failure_policy::FailurePolicy;
+use crate::review::{AdmissionRequest, Operation};
 
 /// The result of a handler: an optional JSON patch with warnings and audit annotations, or a denial.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
-pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
+pub(crate) type Handle =
+    Arc<dyn Fn(AdmissionRequest, FailurePolicy) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
 pub(crate) fn validating<T, F, Fut, O>(handler: F) -> Handle
 where
@@ -25,10 +28,14 @@ where
     O: Into<Allowed>,
 {
     let handler = Arc::new(handler);
-    Arc::new(move |request| {
+    Arc::new(move |request, policy| {
         let handler = handler.clone();
         Box::pin(async move {
-            let allowed = handler(Admission::decode(&request)?).await?;
+            let admission = match Admission::decode(&request) {
+                Ok(admission) => admission,
+                Err(denial) => return unchecked::<T>(&request, policy, denial),
+            };
+            let allowed = handler(admission).await?;
             Ok((None, allowed.into().notes))
         })
     })
@@ -42,15 +49,50 @@ where
     O: Into<Allowed<T>>,
 {
     let handler = Arc::new(handler);
-    Arc::new(move |request| {
+    Arc::new(move |request, policy| {
         let handler = handler.clone();
         Box::pin(async move {
-            let admission = Admission::decode(&request)?;
+            let admission = match Admission::decode(&request) {
+                Ok(admission) => admission,
+                Err(denial) => return unchecked::<T>(&request, policy, denial),
+            };
             let before = to_json(&admission.object)?;
             let Allowed { object, notes } = handler(admission).await?.into();
             Ok((changes(&request, &before, &object)?, notes))
         })
     })
+}
+
+/// Answers a request whose object does not decode. `denial` is the decode error.
+fn unchecked<T: DeserializeOwned>(request: &AdmissionRequest, policy: FailurePolicy, denial: Denial) -> Answer {
+    let is_allowed = match (request.operation, &request.object, &request.old_object) {
+        (Operation::Delete, _, Some(_)) if policy == FailurePolicy::Fail => {
+            let advice = "repair the object with an update before you delete it";
+            return Err(Denial::bad_request(format!("{denial}; {advice}")));
+        }
+        (Operation::Delete, _, old) => old.is_some(),
+        // For example, the operator removes its finalizer.
+        (Operation::Update, Some(object), Some(old)) => {
+            decode::<T>("oldObject", old).is_err() && only_changes_metadata_of_deleted(object, old)
+        }
+        _ => false,
+    };
+    if !is_allowed {
+        return Err(denial);
+    }
+    let (resource, operation) = (&request.resource, request.operation.as_str());
+    let warning = format!("the request was not checked: {denial}");
+    tracing::warn!(%resource, operation, request.namespace, request.name, warning, "allowed a request for an undecodable object");
+    Ok((None, Allowed::from(()).warn(warning).notes))
+}
+
+fn only_changes_metadata_of_deleted(object: &RawValue, old: &RawValue) -> bool {
+    let parse = |json: &RawValue| serde_json::from_str::<Map<String, Value>>(json.get());
+    let (Ok(mut object), Ok(mut old)) = (parse(object), parse(old)) else { return false };
+    let is_deleted = old.get("metadata").is_some_and(|metadata| metadata["deletionTimestamp"].is_string());
+    object.remove("metadata");
+    old.remove("metadata");
+    is_deleted && object == old
 }
 
 fn changes<T: DeserializeOwned + Serialize>(

@@ -24,7 +24,7 @@
 //!
 //! async fn keep_domain(request: Admission<Website>) -> Result<(), Denial> {
 //!     match request.old {
-//!         Some(old) if old.domain != request.object.domain => Err(Denial::invalid("domain", "cannot change")),
+//!         Some(Ok(old)) if old.domain != request.object.domain => Err(Denial::invalid("domain", "cannot change")),
 //!         _ => Ok(()),
 //!     }
 //! }
@@ -72,6 +72,8 @@
 //! - A conversion cannot change any metadata except labels and annotations.
 //! - The bodies of all requests in flight use at most 256 MiB in total. The server rejects request bodies that are too
 //!   large, invalid or late.
+//! - An update can repair a stored object that does not decode. The operator can remove the finalizers of such an
+//!   object.
 //! - `Debug` output, logs and errors never contain an object or the private key.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -87,6 +89,7 @@ mod connections;
 mod decode;
 mod endpoint;
 mod failure_log;
+mod failure_policy;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handler;
@@ -106,6 +109,7 @@ pub use answer::{Allowed, Denial};
 #[cfg(feature = "server")]
 pub use certificate::{CertificateError, CertificateFiles};
 pub use endpoint::Endpoint;
+pub use failure_policy::FailurePolicy;
 pub use hub::Hub;
 pub use registration::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 pub use review::{
@@ -114,7 +118,7 @@ pub use review::{
 };
 #[cfg(feature = "server")]
 pub use server::{WebhookServer, WebhookServerError};
-pub use webhook::{FailurePolicy, Webhook};
+pub use webhook::Webhook;
 pub use webhooks::Webhooks;
 
 // Runs the example in the README as a doc test.

@@ -5,7 +5,8 @@ use pintle_meta::{ObjectMeta, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::webhook::{FailurePolicy, Webhook, WebhookType};
+use crate::failure_policy::FailurePolicy;
+use crate::webhook::{Webhook, WebhookType};
 use crate::webhooks::{Route, Webhooks};
 
 macro_rules! configurations {

@@ -22,7 +22,7 @@ impl Webhook {
         let answer = match self.check(&request) {
             Err(denial) => Err(denial),
             Ok(()) => {
-                let call = AssertUnwindSafe(async { (self.handle)(request).await }).catch_unwind();
+                let call = AssertUnwindSafe(async { (self.handle)(request, self.failure_policy).await }).catch_unwind();
                 match timeout(limit, call).await {
                     Ok(Ok(answer)) => answer,
                     Ok(Err(_)) => {

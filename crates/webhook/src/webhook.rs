@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::admission::Admission;
 use crate::answer::{Allowed, Denial};
+use crate::failure_policy::FailurePolicy;
 use crate::handler::{self, Handle};
 use crate::review::Operation;
 
@@ -64,16 +65,6 @@ pub struct Webhook {
     pub(crate) namespaces: Option<LabelSelectorSpec>,
     pub(crate) objects: Option<LabelSelectorSpec>,
     pub(crate) conditions: Vec<(String, String)>,
-}
-
-/// How the API server reacts if it cannot call the webhook or receives no valid response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FailurePolicy {
-    /// The API server rejects the request.
-    #[default]
-    Fail,
-    /// The API server continues as if the webhook had allowed the request.
-    Ignore,
 }
 
 impl Webhook {
@@ -158,6 +149,9 @@ impl Webhook {
 
     /// Sets the operations for which the API server calls the webhook. The default operations are creations and
     /// updates.
+    ///
+    /// If the stored object does not decode as `T`, the handler cannot check a deletion. The [`FailurePolicy`] then
+    /// determines whether the deletion is rejected.
     ///
     /// # Panics
     ///

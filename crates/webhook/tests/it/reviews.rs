@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Reason, Scope};
-use pintle_webhook::{Admission, Allowed, Denial, Operation, Webhook, Webhooks};
+use pintle_webhook::{Admission, Allowed, Denial, FailurePolicy, Operation, Webhook, Webhooks};
 use serde_json::{Value, json};
 
 use crate::support::{Spec, Website, ask, review, site};
@@ -16,7 +16,7 @@ async fn check(request: Admission<Website>) -> Result<Allowed, Denial> {
     if domain.is_empty() {
         return Err(Denial::invalid("spec.domain", "must not be empty").warn("see the\nmanual"));
     }
-    if request.old.is_some_and(|old| old.spec.domain != *domain) {
+    if request.old.transpose()?.is_some_and(|old| old.spec.domain != *domain) {
         return Err(Denial::new("the domain cannot change").code(409).reason(Reason::Conflict).audit("rule", "frozen"));
     }
     Ok(Allowed::from(()).warn("first\r\nsecond").audit("checked", "yes"))
@@ -193,6 +193,80 @@ async fn undecodable_object_is_a_denial_with_the_field() {
     let response = ask(&checked(), VALIDATE, &review("UPDATE", site("x"), object)).await;
     let message = response["status"]["message"].as_str().unwrap();
     assert!(message.starts_with("cannot decode the oldObject: spec.replicas"), "{message}");
+}
+
+fn broken(domain: &str) -> Value {
+    let mut object = site(domain);
+    object["spec"]["replicas"] = "many".into();
+    object
+}
+
+#[tokio::test]
+async fn update_can_repair_an_undecodable_object() {
+    let check = async |request: Admission<Website>| {
+        assert!(request.old.is_some_and(|old| old.is_err()));
+        Ok::<_, Denial>(())
+    };
+    let fill = async |request: Admission<Website>| Ok(request.object);
+    let webhooks = Webhooks::new().add(Webhook::validate(check)).add(Webhook::mutate(fill));
+    for path in [VALIDATE, MUTATE] {
+        let response = ask(&webhooks, path, &review("UPDATE", site("a"), broken("a"))).await;
+        assert_eq!(response["allowed"], true, "{response}");
+        let response = ask(&webhooks, path, &review("UPDATE", broken("a"), broken("a"))).await;
+        assert_eq!(response["allowed"], false, "{response}");
+    }
+    let response = ask(&webhooks, VALIDATE, &review("UPDATE", site("a"), Value::Null)).await;
+    assert!(response["status"]["message"].as_str().unwrap().contains("has no oldObject"), "{response}");
+}
+
+#[tokio::test]
+async fn finalizer_of_an_undecodable_object_can_be_removed() {
+    let check = async |_: Admission<Website>| Err::<(), _>(Denial::new("no"));
+    let fill = async |_: Admission<Website>| Err::<Website, _>(Denial::new("no"));
+    let webhooks = Webhooks::new().add(Webhook::validate(check)).add(Webhook::mutate(fill));
+    let with = |mut object: Value, metadata: Value| {
+        object["metadata"] = metadata;
+        object
+    };
+    let deleted = |finalizers: &[&str]| json!({"name": "blog", "deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": finalizers});
+    let kept = json!({"name": "blog", "finalizers": ["example.com/f"]});
+    let old = with(broken("a"), deleted(&["example.com/f"]));
+    for (object, old, allowed) in [
+        (with(broken("a"), deleted(&[])), old.clone(), true),
+        (with(broken("b"), deleted(&[])), old.clone(), false),
+        (with(broken("a"), json!({"name": "blog"})), with(broken("a"), kept), false),
+        (with(site("a"), deleted(&[])), old, false),
+        (with(site("a"), json!({"name": "blog", "labels": 7})), with(site("a"), deleted(&[])), false),
+    ] {
+        for path in [VALIDATE, MUTATE] {
+            let response = ask(&webhooks, path, &review("UPDATE", object.clone(), old.clone())).await;
+            assert_eq!(response["allowed"], allowed, "{object} {response}");
+            let expected = "the request was not checked: cannot decode the object: spec.replicas";
+            let warning = response["warnings"][0].as_str();
+            assert_eq!(warning.is_some_and(|warning| warning.starts_with(expected)), allowed, "{response}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn deletion_of_an_undecodable_object_follows_the_failure_policy() {
+    let check = async |_: Admission<Website>| Ok::<_, Denial>(());
+    let webhook = || Webhook::validate(check).on([Operation::Delete]);
+    let delete = review("DELETE", Value::Null, broken("a"));
+    let response = ask(&Webhooks::new().add(webhook()), VALIDATE, &delete).await;
+    let message = response["status"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("cannot decode the oldObject: spec.replicas") && message.contains("repair"),
+        "{message}"
+    );
+    assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(400)));
+
+    let webhooks = Webhooks::new().add(webhook().failure_policy(FailurePolicy::Ignore));
+    let response = ask(&webhooks, VALIDATE, &delete).await;
+    let warning = response["warnings"][0].as_str().unwrap();
+    assert!(response["allowed"] == true && warning.contains("was not checked"), "{response}");
+    let response = ask(&webhooks, VALIDATE, &review("DELETE", Value::Null, Value::Null)).await;
+    assert_eq!(response["allowed"], false, "{response}");
 }
 
 #[tokio::test]
