@@ -2,7 +2,6 @@
 
 use pintle_json::Json;
 
-use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
 /// The costs of a branch, of an `enum` value or required member, and of one byte of a default. A cost of 1 corresponds
@@ -16,7 +15,7 @@ const OF_DEFAULTED: usize = 1 << 6;
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();
-    let allowed = schema.limits.values.iter().flat_map(Allowed::all);
+    let allowed = schema.limits.values.iter().flat_map(|allowed| &allowed.all);
     let allowed = allowed.map(|value| OF_WORD + of_value(value)).sum::<usize>();
     let defaults = schema.defaulted().filter_map(|(_, schema)| schema.default.as_ref());
     let defaults = defaults.map(|default| OF_DEFAULTED * of_value(default)).sum::<usize>();
