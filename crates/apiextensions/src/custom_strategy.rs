@@ -11,7 +11,7 @@ use pintle_apimachinery::request::webhook_calls::{ConversionWebhook, WebhookCall
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_fieldmanager::Conversion;
 use pintle_json::{Json, json};
-use pintle_kinds::table::Column;
+use pintle_kinds::table::{Column, Table};
 use pintle_kinds::{Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
 use pintle_schema::Schema;
 
@@ -408,7 +408,7 @@ impl Strategy for CustomStrategy {
         Some(self.columns.clone())
     }
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+    fn cells(&self, _: Table, object: &Json, now: Timestamp) -> Vec<Json> {
         self.cells.iter().map(|cell| cell.of(object, now)).collect()
     }
 }

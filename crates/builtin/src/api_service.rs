@@ -7,7 +7,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_erro
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_store::Stored;
 
 /// The store name of APIServices.
@@ -42,20 +42,8 @@ impl Strategy for ApiService {
         if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Service", Cell::Computed(service)),
-            ("Available", Cell::Computed(available)),
-            ("Age", Cell::Age),
-        ]
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("Service", "The reference to the service that hosts this API endpoint."),
-            ("Available", "Whether this service is available."),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Service", Cell::Computed(service)), ("Available", Cell::Computed(available))]
     }
 }
 

@@ -14,7 +14,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, Map, json};
 use pintle_kinds::reset::Reset;
-use pintle_kinds::table::{self, Cell, Table};
+use pintle_kinds::table::{self, Cell, ComputedCells};
 use pintle_kinds::{ExtraPermission, Strategy};
 use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
@@ -134,19 +134,8 @@ impl Strategy for CertificateSigningRequest {
         Some(vec!["spec.signerName"])
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Age", Cell::Age),
-            ("SignerName", Cell::TextOr("/spec/signerName", "<none>")),
-            ("Requestor", Cell::Text("/spec/username")),
-            ("RequestedDuration", Cell::Computed(requested_duration)),
-            ("Condition", Cell::Computed(conditions_cell)),
-        ]
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        DESCRIPTIONS
+    fn computed_cells(&self) -> ComputedCells {
+        &[("RequestedDuration", Cell::Computed(requested_duration)), ("Condition", Cell::Computed(conditions_cell))]
     }
 
     fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
@@ -247,19 +236,6 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
     })
 }
 
-const DESCRIPTIONS: &[(&str, &str)] = &[
-    (
-        "SignerName",
-        "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.",
-    ),
-    ("Requestor", "Base64-encoded PKCS#10 CSR data"),
-    (
-        "RequestedDuration",
-        "expirationSeconds is the requested duration of validity of the issued certificate. The certificate signer may issue a certificate with a different validity duration so a client must check the delta between the notBefore and and notAfter fields in the issued certificate to determine the actual duration.\n\nThe v1.22+ in-tree implementations of the well-known Kubernetes signers will honor this field as long as the requested duration is not greater than the maximum duration they will honor per the --cluster-signing-duration CLI flag to the Kubernetes controller manager.\n\nCertificate signers may not honor this field for various reasons:\n\n  1. Old signer that is unaware of the field (such as the in-tree\n     implementations prior to v1.22)\n  2. Signer whose configured maximum is shorter than the requested duration\n  3. Signer whose configured minimum is longer than the requested duration\n\nThe minimum valid value for expirationSeconds is 600, i.e. 10 minutes.",
-    ),
-    ("Condition", "Conditions applied to the request, such as approval or denial."),
-];
-
 /// Parses a certificate request, for a fuzz target.
 pub fn fuzz(bytes: &[u8]) {
     let blocks = pem::blocks(bytes);
@@ -268,18 +244,5 @@ pub fn fuzz(bytes: &[u8]) {
             // Ignore the results, because this fuzz target detects only panics.
             let _ = request.check_signature();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_column_has_a_description() {
-        let columns = CertificateSigningRequest.columns().expect("columns");
-        let undescribed: Vec<_> =
-            columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
-        assert_eq!((columns.len(), undescribed), (6, Vec::new()));
     }
 }

@@ -18,7 +18,7 @@ use pintle_apimachinery::object::text;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_kinds::{Form, Strategy};
 
 pub(super) struct V2;
@@ -67,22 +67,8 @@ impl Strategy for V2 {
         Some(&conversion::Autoscalers)
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            (
-                "Reference",
-                Cell::Computed(|hpa| {
-                    format!("{}/{}", hpa.text("/spec/scaleTargetRef/kind"), hpa.text("/spec/scaleTargetRef/name"))
-                        .into()
-                }),
-            ),
-            ("Targets", Cell::Computed(|hpa| targets(hpa).into())),
-            ("MinPods", Cell::ScalarOr("/spec/minReplicas", "<unset>")),
-            ("MaxPods", Cell::Number("/spec/maxReplicas")),
-            ("Replicas", Cell::Number("/status/currentReplicas")),
-            ("Age", Cell::Age),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Targets", Cell::Computed(|hpa| targets(hpa).into()))]
     }
 }
 
@@ -129,8 +115,8 @@ impl Strategy for V1 {
         Some(&conversion::Autoscalers)
     }
 
-    fn table(&self) -> Table {
-        V2.table()
+    fn computed_cells(&self) -> ComputedCells {
+        V2.computed_cells()
     }
 }
 

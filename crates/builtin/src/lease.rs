@@ -5,7 +5,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
 
 /// The only built-in strategy for coordinated leader election in Kubernetes.
 pub(crate) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -57,10 +56,6 @@ impl Strategy for Lease {
                 .push(FieldError::forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"));
         }
         errors
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Holder", Cell::Text("/spec/holderIdentity")), ("Age", Cell::Age)]
     }
 }
 

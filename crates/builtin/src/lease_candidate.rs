@@ -4,7 +4,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
 
 use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
 use semver::Version;
@@ -52,16 +51,6 @@ impl Strategy for LeaseCandidate {
         let name = |object: &Json| object.text("/spec/leaseName").to_owned();
         errors.invalid_text_if(name(new) != name(old), "spec.leaseName", &name(new), "field is immutable");
         errors
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("LeaseName", Cell::Text("/spec/leaseName")),
-            ("BinaryVersion", Cell::Text("/spec/binaryVersion")),
-            ("EmulationVersion", Cell::Text("/spec/emulationVersion")),
-            ("Age", Cell::Age),
-        ]
     }
 }
 

@@ -10,7 +10,6 @@ use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
 use pintle_kinds::post_handler::PostStep;
-use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{RequestTarget, Strategy};
 use pintle_meta::{GroupResource, Reason, StatusCause, StatusDetails};
 
@@ -61,16 +60,6 @@ impl Strategy for PodDisruptionBudget {
             }
             _ => self.validate_create(new),
         }
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Min Available", Cell::ScalarOr("/spec/minAvailable", "N/A")),
-            ("Max Unavailable", Cell::ScalarOr("/spec/maxUnavailable", "N/A")),
-            ("Allowed Disruptions:integer", Cell::Number("/status/disruptionsAllowed")),
-            ("Age", Cell::Age),
-        ]
     }
 }
 

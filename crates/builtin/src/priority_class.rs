@@ -6,7 +6,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::SYSTEM_CLASSES;
 
@@ -56,16 +55,6 @@ impl Strategy for PriorityClass {
 
     fn undeletable(&self, name: &str) -> Option<&'static str> {
         is_system(name).then_some("this is a system priority class and cannot be deleted")
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Value:integer", Cell::Number("/value")),
-            ("Global-Default:boolean", Cell::Boolean("/globalDefault")),
-            ("Age", Cell::Age),
-            ("PreemptionPolicy", Cell::Text("/preemptionPolicy")),
-        ]
     }
 }
 

@@ -7,7 +7,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::{limit_errors, placing};
 use crate::warnings;
@@ -43,9 +42,5 @@ impl Strategy for RuntimeClass {
     /// Only checks that the handler does not change.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         immutable(new, old, &["handler"])
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Handler", Cell::Text("/handler")), ("Age", Cell::Age)]
     }
 }

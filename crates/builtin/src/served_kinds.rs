@@ -7,13 +7,13 @@ use pintle_apimachinery::request::{Subresource, Verb};
 use pintle_apimachinery::validate::NameRule;
 use pintle_json::Json;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::{Form, Kind, KindFlags, Kinds, Plain, PodRelation, ScaleBody, ServedSubresource, Strategy};
+use pintle_kinds::{Form, Kind, KindFlags, Kinds, Plain, PodRelation, ServedSubresource, Strategy};
 use pintle_meta::{GroupResource, GroupVersion, GroupVersionKind, Scope};
 
 use super::{
     admission_registration, api_service, apps, authentication, authorization, batch, certificate_signing_request, core,
     devices, flow_control, horizontal_pod_autoscaler, lease, lease_candidate, networking, pod_disruption_budget,
-    priority_class, rbac, runtime_class, storage,
+    priority_class, rbac, runtime_class, sections, storage,
 };
 
 const TABLE: &str = include_str!("builtin.txt");
@@ -86,6 +86,7 @@ fn read(line: &'static str) -> Option<Kind> {
             foreground_unless_orphaning: has_flag("dependents"),
             pods: pods(value("pods")),
         },
+        table: sections::COLUMNS.of(&format!("{version} {kind}")),
         resource_key: OnceLock::new(),
         columns: OnceLock::new(),
         schema: OnceLock::new(),
@@ -207,7 +208,6 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
             Arc::new(authorization::AccessReview { is_self: true })
         }
         ("authorization.k8s.io", _, _) => Arc::new(authorization::AccessReview { is_self: false }),
-        ("autoscaling", _, "Scale") => Arc::new(ScaleBody),
         ("autoscaling", "v1", _) => Arc::new(horizontal_pod_autoscaler::V1),
         ("autoscaling", "v2", _) => Arc::new(horizontal_pod_autoscaler::V2),
         ("certificates.k8s.io", _, "CertificateSigningRequest") => {

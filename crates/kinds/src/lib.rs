@@ -50,6 +50,7 @@ pub mod writer;
 use std::sync::{Arc, OnceLock};
 
 pub use field_selectors::{indexed_field, selects_fields, unknown_field};
+use jiff::Timestamp;
 pub use known::{Group, Kinds, VersionKinds, compare_versions};
 pub use layout::Layout;
 use object_meta::MetadataChecks;
@@ -102,6 +103,8 @@ pub struct Kind {
     pub strategy: Arc<dyn Strategy>,
     /// The key of `stored_as`. Computed on first use.
     pub resource_key: OnceLock<ResourceKey>,
+    /// The table columns of a built-in kind. Empty if kube-apiserver defines no columns for the kind.
+    pub table: table::Table,
     /// The columns of the kind's tables. Computed on first use.
     pub columns: OnceLock<Option<Vec<table::Column>>>,
     /// The schema of the objects. Loaded on first use.
@@ -178,6 +181,7 @@ impl Kind {
             subresources: Vec::new(),
             flags: KindFlags::default(),
             strategy,
+            table: &[],
             resource_key: OnceLock::new(),
             columns: OnceLock::new(),
             schema: OnceLock::new(),
@@ -250,7 +254,12 @@ impl Kind {
 
     /// Returns the table columns. If `None`, tables have only the columns for name and age.
     pub fn columns(&self) -> Option<&[table::Column]> {
-        self.columns.get_or_init(|| self.strategy.columns()).as_deref()
+        self.columns.get_or_init(|| self.strategy.columns().or_else(|| table::columns(self.table))).as_deref()
+    }
+
+    /// Returns the row of an object in a table, with one cell per column.
+    pub fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        self.strategy.cells(self.table, object, now)
     }
 
     /// Returns the paths of fields that a write to the subresource must not change.

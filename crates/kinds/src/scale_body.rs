@@ -1,38 +1,27 @@
-//! The strategy of the kind Scale, which only defines table columns.
+//! The kind Scale, of which only the table columns are defined.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::Kind;
-use super::table::{Cell, Table};
-use crate::strategy::Strategy;
+use super::table::TableColumn;
+use crate::strategy::Plain;
 
-const DESCRIPTIONS: &[(&str, &str)] = &[
-    ("Desired", "replicas is the desired number of instances for the scaled object."),
-    ("Available", "replicas is the actual number of observed instances of the scaled object."),
-];
+/// The columns, in the format of `columns.txt` in `pintle-builtin`.
+const COLUMNS: &str = "\
+Name:string = name
+Desired:integer = number /spec/replicas | replicas is the desired number of instances for the scaled object.
+Available:integer = number /status/replicas | replicas is the actual number of observed instances of the scaled object.
+Age = age";
 
-/// The strategy of Scale in `autoscaling/v1`.
+static TABLE: LazyLock<Vec<TableColumn>> = LazyLock::new(|| COLUMNS.lines().filter_map(TableColumn::read).collect());
+
+/// The kind Scale in `autoscaling/v1`.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaleBody;
 
 impl ScaleBody {
     /// Returns the kind of `/scale` request and response bodies.
     pub fn kind() -> Kind {
-        Kind::body_only("autoscaling", "v1", "Scale", Arc::new(Self))
-    }
-}
-
-impl Strategy for ScaleBody {
-    fn table(&self) -> Table {
-        &[
-            ("Name:string", Cell::Name),
-            ("Desired:integer", Cell::Number("/spec/replicas")),
-            ("Available:integer", Cell::Number("/status/replicas")),
-            ("Age", Cell::Age),
-        ]
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        DESCRIPTIONS
+        Kind { table: &TABLE, ..Kind::body_only("autoscaling", "v1", "Scale", Arc::new(Plain)) }
     }
 }

@@ -16,7 +16,7 @@ use super::layout::Layout;
 use super::post_handler::PostHandler;
 use super::reset::Reset;
 use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Routing, Stream};
-use super::table::{self, Column, Table};
+use super::table::{Column, ComputedCells, Table};
 use crate::known::Kinds;
 
 /// The rules of one kind. The default methods do nothing.
@@ -294,25 +294,20 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the table columns with their cells. The table is empty if kube-apiserver defines no columns for the
-    /// kind.
-    fn table(&self) -> Table {
+    /// Returns the functions for the computed columns of a built-in kind.
+    fn computed_cells(&self) -> ComputedCells {
         &[]
     }
 
-    /// Returns the names and descriptions of the columns that have a description in kube-apiserver.
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
-
-    /// Returns the table columns, or `None` if kube-apiserver defines none for the kind.
+    /// Returns the table columns of a custom resource, or `None` for a built-in kind.
     fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(self.table(), self.column_descriptions())
+        None
     }
 
-    /// Returns the row of an object in a table, with one cell per column.
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        self.table().iter().map(|(_, cell)| cell.of(object, now)).collect()
+    /// Returns the row of an object in a table, with one cell per column. `table` contains the columns of a built-in
+    /// kind.
+    fn cells(&self, table: Table, object: &Json, now: Timestamp) -> Vec<Json> {
+        table.iter().map(|column| column.of(self.computed_cells(), object, now)).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 mod cell;
 mod durations;
 
-pub use cell::{Cell, Table, first_few, ingress_addresses, size};
+pub use cell::{Cell, ComputedCells, Table, TableColumn, first_few, ingress_addresses, size};
 pub use durations::{age, seconds as duration};
 
 /// The description of the name column in the Kubernetes API.
@@ -38,29 +38,21 @@ impl Column {
     }
 }
 
-/// Returns the columns of a table. Some columns have a description. Returns `None` for an empty table.
-pub fn columns(table: Table, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
-    (!table.is_empty()).then(|| table.iter().map(|(column, _)| read(column, descriptions)).collect())
+/// Returns the columns of a table. Returns `None` for an empty table.
+pub fn columns(table: Table) -> Option<Vec<Column>> {
+    (!table.is_empty()).then(|| table.iter().map(column).collect())
 }
 
-fn read(text: &str, descriptions: &[(&str, &str)]) -> Column {
-    let (text, priority) = text.strip_suffix('*').map_or((text, 0), |text| (text, 1));
-    let (name, type_name) = text.split_once(':').unwrap_or((text, ""));
-    if name == "Name" && type_name.is_empty() {
+fn column(column: &TableColumn) -> Column {
+    let priority = column.is_wide.into();
+    if (column.name, column.kind) == ("Name", "") {
         return Column { priority, ..Column::name() };
     }
-    let description = descriptions.iter().find(|(column, _)| *column == name).map(|(_, text)| *text);
-    Column {
-        name: name.into(),
-        kind: if type_name.is_empty() { "string".into() } else { type_name.into() },
-        format: String::new(),
-        description: description
-            .unwrap_or(match name {
-                "Age" => CREATED,
-                "Name" => NAME,
-                _ => "",
-            })
-            .into(),
-        priority,
-    }
+    let description = match (column.name, column.description) {
+        ("Age", "") => CREATED.into(),
+        ("Name", "") => NAME.into(),
+        (_, description) => description.replace("\\n", "\n"),
+    };
+    let kind = if column.kind.is_empty() { "string" } else { column.kind };
+    Column { name: column.name.into(), kind: kind.into(), format: String::new(), description, priority }
 }

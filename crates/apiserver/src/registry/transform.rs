@@ -173,7 +173,7 @@ fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
     };
     let Ok(json) = object.encode(Encoding::Cells(kind.api_version(), form, now.as_second()), || {
         let cells = match kind.columns() {
-            Some(_) => kind.strategy.cells(&object.tree(), now),
+            Some(_) => kind.cells(&object.tree(), now),
             None => {
                 let metadata = object.metadata();
                 vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]

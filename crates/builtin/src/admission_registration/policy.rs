@@ -5,14 +5,9 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::{fill_match, policy_errors, static_suffix_warning};
-
-/// The descriptions of the table columns, as in kube-apiserver.
-const VALIDATIONS: &str = "Validations indicates the number of validation rules defined in this configuration";
-const MUTATIONS: &str = "Mutation indicates the number of mutations rules defined in this configuration";
-const PARAM_KIND: &str = "ParamKind specifies the kind of resources used to parameterize this policy";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionPolicy {
@@ -56,26 +51,8 @@ impl Strategy for AdmissionPolicy {
         static_suffix_warning(object, part)
     }
 
-    fn table(&self) -> Table {
-        if self.mutating {
-            &[
-                ("Name", Cell::Name),
-                ("Mutations:integer", Cell::Size("/spec/mutations")),
-                ("ParamKind", Cell::Computed(param_kind)),
-                ("Age", Cell::Age),
-            ]
-        } else {
-            &[
-                ("Name", Cell::Name),
-                ("Validations:integer", Cell::Size("/spec/validations")),
-                ("ParamKind", Cell::Computed(param_kind)),
-                ("Age", Cell::Age),
-            ]
-        }
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        &[("Mutations", MUTATIONS), ("Validations", VALIDATIONS), ("ParamKind", PARAM_KIND)]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("ParamKind", Cell::Computed(param_kind))]
     }
 }
 

@@ -4,13 +4,9 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::{fill_match, match_errors, static_suffix_warning};
-
-/// The descriptions of the table columns, as in kube-apiserver.
-const POLICY_NAME: &str = "PolicyName indicates the policy definition which the policy binding binded to";
-const PARAM_REF: &str = "ParamRef indicates the param resource which sets the configuration param";
 
 pub(crate) struct PolicyBinding;
 
@@ -33,17 +29,8 @@ impl Strategy for PolicyBinding {
         static_suffix_warning(object, part)
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("PolicyName", Cell::Text("/spec/policyName")),
-            ("ParamRef", Cell::Computed(param_ref)),
-            ("Age", Cell::Age),
-        ]
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        &[("PolicyName", POLICY_NAME), ("ParamRef", PARAM_REF)]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("ParamRef", Cell::Computed(param_ref))]
     }
 }
 

@@ -6,7 +6,6 @@ use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
 
 use super::{static_suffix_warning, webhook_errors};
 
@@ -46,9 +45,5 @@ impl Strategy for Webhooks {
 
     fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
         static_suffix_warning(object, part)
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Webhooks:integer", Cell::Size("/webhooks")), ("Age", Cell::Age)]
     }
 }

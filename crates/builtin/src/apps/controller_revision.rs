@@ -5,7 +5,7 @@ use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 pub(crate) struct ControllerRevision;
 
@@ -27,13 +27,8 @@ impl Strategy for ControllerRevision {
         Check::of(new).not_negative(&["revision"]).done().and(immutable(new, old, &["data"]))
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Controller", Cell::Computed(controller)),
-            ("Revision", Cell::Number("/revision")),
-            ("Age", Cell::Age),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Controller", Cell::Computed(controller))]
     }
 }
 

@@ -8,7 +8,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
@@ -100,22 +99,6 @@ impl Strategy for DaemonSet {
             return status_errors(new, &[]);
         }
         template_generation_errors(new).and(selector_changed(new, old)).and(self.validate_create(new))
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Desired:integer", Cell::Number("/status/desiredNumberScheduled")),
-            ("Current:integer", Cell::Number("/status/currentNumberScheduled")),
-            ("Ready:integer", Cell::Number("/status/numberReady")),
-            ("Up-to-date:integer", Cell::Number("/status/updatedNumberScheduled")),
-            ("Available:integer", Cell::Number("/status/numberAvailable")),
-            ("Node Selector", Cell::Labels("/spec/template/spec/nodeSelector")),
-            ("Age", Cell::Age),
-            ("Containers*", Cell::Containers("/spec/template/spec")),
-            ("Images*", Cell::Images("/spec/template/spec")),
-            ("Selector*", Cell::Selector("/spec/selector")),
-        ]
     }
 }
 

@@ -6,7 +6,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::reset::Reset;
-use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
@@ -109,19 +108,6 @@ impl Strategy for Deployment {
             Subresource::Status => status_errors(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new).and(selector_changed(new, old)),
         }
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Ready", Cell::Ready),
-            ("Up-to-date", Cell::Number("/status/updatedReplicas")),
-            ("Available", Cell::Number("/status/availableReplicas")),
-            ("Age", Cell::Age),
-            ("Containers*", Cell::Containers("/spec/template/spec")),
-            ("Images*", Cell::Images("/spec/template/spec")),
-            ("Selector*", Cell::Selector("/spec/selector")),
-        ]
     }
 
     fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {

@@ -4,7 +4,6 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::{Json, json};
-use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
@@ -47,18 +46,5 @@ impl Strategy for ReplicaSet {
             Subresource::Status => status_errors(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new).and(selector_changed(new, old)),
         }
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Desired:integer", Cell::Number("/spec/replicas")),
-            ("Current:integer", Cell::Number("/status/replicas")),
-            ("Ready:integer", Cell::Number("/status/readyReplicas")),
-            ("Age", Cell::Age),
-            ("Containers*", Cell::Containers("/spec/template/spec")),
-            ("Images*", Cell::Images("/spec/template/spec")),
-            ("Selector*", Cell::Selector("/spec/selector")),
-        ]
     }
 }

@@ -5,7 +5,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, status_errors, workload_spec};
@@ -85,18 +84,5 @@ impl Strategy for ReplicationController {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["status.replicas"])
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Desired:integer", Cell::Number("/spec/replicas")),
-            ("Current:integer", Cell::Number("/status/replicas")),
-            ("Ready:integer", Cell::Number("/status/readyReplicas")),
-            ("Age", Cell::Age),
-            ("Containers*", Cell::Containers("/spec/template/spec")),
-            ("Images*", Cell::Images("/spec/template/spec")),
-            ("Selector*", Cell::Labels("/spec/selector")),
-        ]
     }
 }

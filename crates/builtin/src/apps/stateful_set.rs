@@ -7,7 +7,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, status_errors, workload_errors, workload_spec};
@@ -121,16 +120,6 @@ impl Strategy for StatefulSet {
             errors.push(FieldError::forbidden("spec", why));
         }
         errors
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Ready", Cell::Ready),
-            ("Age", Cell::Age),
-            ("Containers*", Cell::Containers("/spec/template/spec")),
-            ("Images*", Cell::Images("/spec/template/spec")),
-        ]
     }
 }
 

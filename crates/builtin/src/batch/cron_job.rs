@@ -6,7 +6,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::{job_errors, job_warnings};
 use crate::core::pod::pod_template;
@@ -75,22 +75,8 @@ impl Strategy for CronJob {
         if part != Subresource::None { FieldErrors::default() } else { self.validate_create(new) }
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Schedule", Cell::Text("/spec/schedule")),
-            ("Timezone", Cell::TextOr("/spec/timeZone", "<none>")),
-            (
-                "Suspend:boolean",
-                Cell::Computed(|job| if job.is_true("/spec/suspend") { "True" } else { "False" }.into()),
-            ),
-            ("Active:integer", Cell::Size("/status/active")),
-            ("Last Schedule", Cell::Since("/status/lastScheduleTime", "<none>")),
-            ("Age", Cell::Age),
-            ("Containers*", Cell::Containers("/spec/jobTemplate/spec/template/spec")),
-            ("Images*", Cell::Images("/spec/jobTemplate/spec/template/spec")),
-            ("Selector*", Cell::Selector("/spec/jobTemplate/spec/selector")),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Suspend", Cell::Computed(|job| if job.is_true("/spec/suspend") { "True" } else { "False" }.into()))]
     }
 }
 

@@ -8,7 +8,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_erro
 use pintle_json::{Json, Text, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Cell, Table};
+use pintle_kinds::table::{self, Cell, ComputedCells};
 use pintle_meta::GroupVersionKind;
 
 use super::{job_errors, job_spec, job_warnings};
@@ -147,16 +147,11 @@ impl Strategy for Job {
         (label == "status.successful").then(|| object.integer("/status/succeeded").unwrap_or(0).to_string())
     }
 
-    fn table(&self) -> Table {
+    fn computed_cells(&self) -> ComputedCells {
         &[
-            ("Name", Cell::Name),
             ("Status", Cell::Computed(|job| job_status(job).into())),
             ("Completions", Cell::Computed(|job| job_completions(job).into())),
             ("Duration", Cell::Timed(|job, now| job_duration(job, now).into())),
-            ("Age", Cell::Age),
-            ("Containers*", Cell::Containers("/spec/template/spec")),
-            ("Images*", Cell::Images("/spec/template/spec")),
-            ("Selector*", Cell::Selector("/spec/selector")),
         ]
     }
 }

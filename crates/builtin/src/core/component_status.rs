@@ -3,7 +3,7 @@
 
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 pub(crate) struct ComponentStatus;
 
@@ -22,9 +22,8 @@ impl Strategy for ComponentStatus {
         Some("v1 ComponentStatus is deprecated in v1.19+")
     }
 
-    fn table(&self) -> Table {
+    fn computed_cells(&self) -> ComputedCells {
         &[
-            ("Name", Cell::Name),
             ("Status", Cell::Computed(health)),
             (
                 "Message",

@@ -4,7 +4,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{self, Cell, Table};
+use pintle_kinds::table::{self, Cell, ComputedCells};
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
 
@@ -37,12 +37,8 @@ impl Strategy for ConfigMap {
         immutable(new, old, &["data", "binaryData"]).and(self.validate_create(new))
     }
 
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Data", Cell::Computed(entries)), ("Age", Cell::Age)]
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        DESCRIPTIONS
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Data", Cell::Computed(entries))]
     }
 }
 
@@ -50,8 +46,3 @@ fn entries(object: &Json) -> Json {
     let size = |pointer: &str| object.at(pointer).map_or(0, table::size);
     (size("/data") + size("/binaryData")).into()
 }
-
-const DESCRIPTIONS: &[(&str, &str)] = &[(
-    "Data",
-    "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process.",
-)];

@@ -7,7 +7,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Cell, Table};
+use pintle_kinds::table::{self, Cell, ComputedCells};
 
 use crate::network_rules::{ip_errors, is_own_address, special_address};
 use crate::warnings;
@@ -69,8 +69,8 @@ impl Strategy for Endpoints {
             .done()
     }
 
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Endpoints", Cell::Computed(endpoints)), ("Age", Cell::Age)]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Endpoints", Cell::Computed(endpoints))]
     }
 }
 

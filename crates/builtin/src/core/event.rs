@@ -11,7 +11,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 pub(crate) use events_api::Event;
 
@@ -70,23 +70,15 @@ impl Strategy for CoreEvent {
         Some(text(event.at(&format!("/{}", label.replace('.', "/")))))
     }
 
-    fn table(&self) -> Table {
+    fn computed_cells(&self) -> ComputedCells {
         &[
             ("Last Seen", Cell::Timed(last_seen)),
-            ("Type", Cell::Text("/type")),
-            ("Reason", Cell::Text("/reason")),
             ("Object", Cell::Computed(involved_object)),
-            ("Subobject*", Cell::Text("/involvedObject/fieldPath")),
-            ("Source*", Cell::Computed(source)),
+            ("Source", Cell::Computed(source)),
             ("Message", Cell::Computed(|event| event.text("/message").trim().into())),
-            ("First Seen*", Cell::Timed(first_seen)),
-            ("Count*", Cell::Computed(count)),
-            ("Name*", Cell::Name),
+            ("First Seen", Cell::Timed(first_seen)),
+            ("Count", Cell::Computed(count)),
         ]
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        DESCRIPTIONS
     }
 }
 
@@ -179,21 +171,3 @@ fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldError> {
     let long = event.text(&format!("/{key}")).len() > most;
     long.then(|| FieldError::invalid_text(key, "", format!("can have at most {most} characters")))
 }
-
-const DESCRIPTIONS: &[(&str, &str)] = &[
-    ("Last Seen", "The time at which the most recent occurrence of this event was recorded."),
-    ("Type", "Type of this event (Normal, Warning), new types could be added in the future"),
-    (
-        "Reason",
-        "This should be a short, machine understandable string that gives the reason for the transition into the object's current status.",
-    ),
-    ("Object", "The object that this event is about."),
-    (
-        "Subobject",
-        "If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to a container within a pod, this would take on a value like: \"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered the event) or if no container name is specified \"spec.containers[2]\" (container with index 2 in this pod). This syntax is chosen only to have some well-defined way of referencing a part of an object.",
-    ),
-    ("Source", "The component reporting this event. Should be a short machine understandable string."),
-    ("Message", "A human-readable description of the status of this operation."),
-    ("First Seen", "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)"),
-    ("Count", "The number of times this event has occurred."),
-];

@@ -5,7 +5,6 @@ use pintle_apimachinery::object::{metadata, restore_member};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::{Json, json};
-use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Kind, Strategy};
 
 /// The store name of namespaces.
@@ -138,9 +137,5 @@ impl Strategy for Namespace {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["status.phase"])
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Status", Cell::Text("/status/phase")), ("Age", Cell::Age)]
     }
 }

@@ -7,7 +7,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, label_value_faults};
 use pintle_json::{Json, Text, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_kinds::{Strategy, Stream};
 
 use super::proxy;
@@ -112,18 +112,13 @@ impl Strategy for Node {
         (label == "spec.unschedulable").then(|| object.is_true("/spec/unschedulable").to_string())
     }
 
-    fn table(&self) -> Table {
+    fn computed_cells(&self) -> ComputedCells {
         &[
-            ("Name", Cell::Name),
             ("Status", Cell::Computed(ready_status)),
             ("Roles", Cell::Computed(|node| roles(node).into())),
-            ("Age", Cell::Age),
-            ("Version", Cell::Text("/status/nodeInfo/kubeletVersion")),
-            ("Internal-IP*", Cell::Computed(|node| address(node, "InternalIP"))),
-            ("External-IP*", Cell::Computed(|node| address(node, "ExternalIP"))),
-            ("OS-Image*", Cell::TextOr("/status/nodeInfo/osImage", "<unknown>")),
-            ("Kernel-Version*", Cell::Computed(kernel)),
-            ("Container-Runtime*", Cell::TextOr("/status/nodeInfo/containerRuntimeVersion", "<unknown>")),
+            ("Internal-IP", Cell::Computed(|node| address(node, "InternalIP"))),
+            ("External-IP", Cell::Computed(|node| address(node, "ExternalIP"))),
+            ("Kernel-Version", Cell::Computed(kernel)),
         ]
     }
 }

@@ -2,13 +2,12 @@
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
-use pintle_apimachinery::object::text;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, Text, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_schema::quantity;
 
 use super::pod::volume_plugins;
@@ -150,20 +149,8 @@ impl Strategy for PersistentVolume {
         Ok(())
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Capacity", Cell::Computed(|volume| text(volume.at("/spec/capacity/storage")).into())),
-            ("Access Modes", Cell::AccessModes("/spec/accessModes")),
-            ("Reclaim Policy", Cell::Text("/spec/persistentVolumeReclaimPolicy")),
-            ("Status", Cell::Phase),
-            ("Claim", Cell::Computed(claim)),
-            ("StorageClass", Cell::Text("/spec/storageClassName")),
-            ("VolumeAttributesClass", Cell::TextOr("/spec/volumeAttributesClassName", "<unset>")),
-            ("Reason", Cell::Text("/status/reason")),
-            ("Age", Cell::Age),
-            ("VolumeMode*", Cell::TextOr("/spec/volumeMode", "<unset>")),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Claim", Cell::Computed(claim))]
     }
 }
 

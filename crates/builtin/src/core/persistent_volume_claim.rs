@@ -9,7 +9,7 @@ use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_meta::GroupResource;
 use pintle_schema::quantity;
 
@@ -130,18 +130,8 @@ impl Strategy for PersistentVolumeClaim {
         &[("", "LimitRange")]
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Status", Cell::Phase),
-            ("Volume", Cell::Text("/spec/volumeName")),
-            ("Capacity", Cell::Computed(capacity)),
-            ("Access Modes", Cell::Timed(bound_access_modes)),
-            ("StorageClass", Cell::Text("/spec/storageClassName")),
-            ("VolumeAttributesClass", Cell::TextOr("/spec/volumeAttributesClassName", "<unset>")),
-            ("Age", Cell::Age),
-            ("VolumeMode*", Cell::TextOr("/spec/volumeMode", "<unset>")),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Capacity", Cell::Computed(capacity)), ("Access Modes", Cell::Timed(bound_access_modes))]
     }
 }
 

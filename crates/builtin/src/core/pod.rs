@@ -43,7 +43,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::post_handler::PostHandler;
 use pintle_kinds::reset::Reset;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_kinds::{Strategy, Stream};
 use pintle_meta::GroupResource;
 
@@ -226,22 +226,13 @@ impl Strategy for Pod {
         })
     }
 
-    fn table(&self) -> Table {
+    fn computed_cells(&self) -> ComputedCells {
         &[
-            ("Name", Cell::Name),
             ("Ready", Cell::Computed(summary::ready)),
             ("Status", Cell::Computed(summary::status)),
             ("Restarts", Cell::Timed(summary::restarts)),
-            ("Age", Cell::Age),
-            ("IP*", Cell::TextOr("/status/podIPs/0/ip", "<none>")),
-            ("Node*", Cell::TextOr("/spec/nodeName", "<none>")),
-            ("Nominated Node*", Cell::TextOr("/status/nominatedNodeName", "<none>")),
-            ("Readiness Gates*", Cell::Computed(summary::readiness_gates)),
+            ("Readiness Gates", Cell::Computed(summary::readiness_gates)),
         ]
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        DESCRIPTIONS
     }
 
     fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
@@ -253,25 +244,3 @@ impl Strategy for Pod {
 fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
-
-const DESCRIPTIONS: &[(&str, &str)] = &[
-    ("Ready", "The aggregate readiness state of this pod for accepting traffic."),
-    ("Status", "The aggregate status of the containers in this pod."),
-    (
-        "Restarts",
-        "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
-    ),
-    ("IP", "podIP address allocated to the pod. Routable at least within the cluster. Empty if not yet allocated."),
-    (
-        "Node",
-        "NodeName indicates in which node this pod is scheduled. If empty, this pod is a candidate for scheduling by the scheduler defined in schedulerName. Once this field is set, the kubelet for this node becomes responsible for the lifecycle of this pod. This field should not be used to express a desire for the pod to be scheduled on a specific node. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#nodename",
-    ),
-    (
-        "Nominated Node",
-        "nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be scheduled right away as preemption victims receive their graceful termination periods. This field does not guarantee that the pod will be scheduled on this node. Scheduler may decide to place the pod elsewhere if other nodes become available sooner. Scheduler may also decide to give the resources on this node to a higher priority pod that is created after preemption. As a result, this field may be different than PodSpec.nodeName when the pod is scheduled.",
-    ),
-    (
-        "Readiness Gates",
-        "If specified, all readiness gates will be evaluated for pod readiness. A pod is ready when all its containers are ready AND all conditions specified in the readiness gates have status equal to \"True\" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates",
-    ),
-];

@@ -4,7 +4,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
 
 use super::pod::{pod_template, template_warnings, validate_template};
 
@@ -26,14 +25,5 @@ impl Strategy for PodTemplate {
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
         validate_template(&object["template"], "template")
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Containers", Cell::Containers("/template/spec")),
-            ("Images", Cell::Images("/template/spec")),
-            ("Pod Labels", Cell::Labels("/template/metadata/labels")),
-        ]
     }
 }

@@ -7,7 +7,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faul
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_schema::quantity;
 use std::collections::{BTreeSet, HashMap};
 
@@ -110,12 +110,10 @@ impl Strategy for ResourceQuota {
         errors
     }
 
-    fn table(&self) -> Table {
+    fn computed_cells(&self) -> ComputedCells {
         &[
-            ("Name", Cell::Name),
             ("Request", Cell::Computed(|quota| used_amounts(quota, |resource| !resource.starts_with("limits")))),
             ("Limit", Cell::Computed(|quota| used_amounts(quota, |resource| resource.starts_with("limits")))),
-            ("Age", Cell::Age),
         ]
     }
 }

@@ -6,7 +6,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors};
 use base64::Engine as _;
@@ -102,9 +101,5 @@ impl Strategy for Secret {
 
     fn secrets(&self) -> &'static [&'static str] {
         &["data", "stringData", "metadata.annotations"]
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Type", Cell::Text("/type")), ("Data", Cell::Size("/data")), ("Age", Cell::Age)]
     }
 }

@@ -13,7 +13,7 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
-use pintle_kinds::table::{self, Cell, Table};
+use pintle_kinds::table::{self, Cell, ComputedCells};
 use pintle_kinds::{Strategy, Stream};
 
 use super::proxy;
@@ -143,16 +143,8 @@ impl Strategy for Service {
         Some(vec!["spec.clusterIP", "spec.type"])
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Type", Cell::Text("/spec/type")),
-            ("Cluster-IP", Cell::TextOr("/spec/clusterIP", "<none>")),
-            ("External-IP", Cell::Computed(|service| external(service).into())),
-            ("Port(s)", Cell::Computed(ports)),
-            ("Age", Cell::Age),
-            ("Selector*", Cell::Labels("/spec/selector")),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("External-IP", Cell::Computed(|service| external(service).into())), ("Port(s)", Cell::Computed(ports))]
     }
 }
 

@@ -7,7 +7,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::post_handler::PostHandler;
-use pintle_kinds::table::{Cell, Table};
 
 use crate::warnings;
 
@@ -35,10 +34,6 @@ impl Strategy for ServiceAccount {
 
     fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
         (subresource == Subresource::Token).then_some(&token_request::TokenRequest)
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Age", Cell::Age)]
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::claim_defaults;
 
@@ -13,8 +13,8 @@ impl Strategy for ResourceClaim {
         object.get_mut("spec").into_iter().for_each(claim_defaults);
     }
 
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("State", Cell::Computed(state)), ("Age", Cell::Age)]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("State", Cell::Computed(state))]
     }
 }
 

@@ -1,7 +1,6 @@
 //! The `ResourceSlice` kind in `resource.k8s.io/v1`.
 
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{Cell, Table};
 use pintle_meta::GroupVersionKind;
 
 pub(crate) struct ResourceSlice;
@@ -13,15 +12,5 @@ impl Strategy for ResourceSlice {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["spec.nodeName", "spec.driver"])
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Node", Cell::Text("/spec/nodeName")),
-            ("Driver", Cell::Text("/spec/driver")),
-            ("Pool", Cell::Text("/spec/pool/name")),
-            ("Age", Cell::Age),
-        ]
     }
 }

@@ -6,7 +6,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -34,20 +34,13 @@ impl Strategy for FlowSchema {
         if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("PriorityLevel", Cell::Text("/spec/priorityLevelConfiguration/name")),
-            ("MatchingPrecedence", Cell::ScalarOr("/spec/matchingPrecedence", "<none>")),
-            ("DistinguisherMethod", Cell::ScalarOr("/spec/distinguisherMethod/type", "<none>")),
-            ("Age", Cell::Age),
-            (
-                "MissingPL",
-                Cell::Computed(|schema| {
-                    condition(schema, "Dangling").map_or("?", |condition| condition.text("/status")).into()
-                }),
-            ),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[(
+            "MissingPL",
+            Cell::Computed(|schema| {
+                condition(schema, "Dangling").map_or("?", |condition| condition.text("/status")).into()
+            }),
+        )]
     }
 }
 

@@ -6,7 +6,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -42,18 +41,6 @@ impl Strategy for PriorityLevelConfiguration {
 
     fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
         if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Type", Cell::Text("/spec/type")),
-            ("NominalConcurrencyShares", Cell::ScalarOr("/spec/limited/nominalConcurrencyShares", "<none>")),
-            ("Queues", Cell::ScalarOr("/spec/limited/limitResponse/queuing/queues", "<none>")),
-            ("HandSize", Cell::ScalarOr("/spec/limited/limitResponse/queuing/handSize", "<none>")),
-            ("QueueLengthLimit", Cell::ScalarOr("/spec/limited/limitResponse/queuing/queueLengthLimit", "<none>")),
-            ("Age", Cell::Age),
-        ]
     }
 }
 

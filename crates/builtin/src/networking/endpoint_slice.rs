@@ -6,7 +6,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, label_val
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{self, Cell, Table};
+use pintle_kinds::table::{self, Cell, ComputedCells};
 
 use crate::network_rules::{PROTOCOLS, domain_errors, ip_errors, is_own_address, special_address, strict_ip_errors};
 use crate::warnings;
@@ -74,14 +74,8 @@ impl Strategy for EndpointSlice {
         errors
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("AddressType", Cell::Text("/addressType")),
-            ("Ports", Cell::Computed(ports)),
-            ("Endpoints", Cell::Computed(addresses)),
-            ("Age", Cell::Age),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Ports", Cell::Computed(ports)), ("Endpoints", Cell::Computed(addresses))]
     }
 }
 

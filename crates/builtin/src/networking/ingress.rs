@@ -7,7 +7,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_erro
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Cell, Table};
+use pintle_kinds::table::{self, Cell, ComputedCells};
 use pintle_meta::GroupResource;
 
 use crate::core::pod::port_name_errors;
@@ -102,10 +102,8 @@ impl Strategy for Ingress {
             .done()
     }
 
-    fn table(&self) -> Table {
+    fn computed_cells(&self) -> ComputedCells {
         &[
-            ("Name", Cell::Name),
-            ("Class", Cell::TextOr("/spec/ingressClassName", "<none>")),
             ("Hosts", Cell::Computed(hosts)),
             ("Address", Cell::Computed(|ingress| table::ingress_addresses(ingress).into())),
             (
@@ -114,7 +112,6 @@ impl Strategy for Ingress {
                     if ingress.list("/spec/tls").next().is_some() { "80, 443" } else { "80" }.into()
                 }),
             ),
-            ("Age", Cell::Age),
         ]
     }
 }

@@ -5,7 +5,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_erro
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::ingress::reference;
 
@@ -41,13 +41,8 @@ impl Strategy for IngressClass {
         immutable(new, old, &["spec.controller"]).and(self.validate_create(new))
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Controller", Cell::Text("/spec/controller")),
-            ("Parameters", Cell::Computed(parameters)),
-            ("Age", Cell::Age),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("Parameters", Cell::Computed(parameters))]
     }
 }
 

@@ -5,7 +5,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_kinds::without_effect::{ADDRESSES, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -31,8 +31,8 @@ impl Strategy for IpAddress {
         object_warning(object, ADDRESSES)
     }
 
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("ParentRef", Cell::Computed(parent))]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("ParentRef", Cell::Computed(parent))]
     }
 }
 

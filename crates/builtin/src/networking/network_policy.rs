@@ -6,7 +6,6 @@ use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
-use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::port_name_errors;
 use crate::network_rules::{cidr_errors, is_cidr};
@@ -66,10 +65,6 @@ impl Strategy for NetworkPolicy {
                 kind.unsupported_if(wrong, "", value, &known)
             })
             .done()
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Pod-Selector", Cell::Selector("/spec/podSelector")), ("Age", Cell::Age)]
     }
 }
 

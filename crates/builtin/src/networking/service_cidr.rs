@@ -2,7 +2,6 @@
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_json::Json;
-use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{SERVICE_RANGES, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -11,9 +10,5 @@ pub(crate) struct ServiceCidr;
 impl Strategy for ServiceCidr {
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         object_warning(object, SERVICE_RANGES)
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("CIDRs", Cell::Joined("/spec/cidrs")), ("Age", Cell::Age)]
     }
 }

@@ -4,7 +4,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_kinds::{RBAC_GROUP, Strategy};
 
 #[derive(Clone, Copy, Debug)]
@@ -50,19 +50,11 @@ impl Strategy for RoleBinding {
         errors
     }
 
-    fn table(&self) -> Table {
+    fn computed_cells(&self) -> ComputedCells {
         &[
-            ("Name", Cell::Name),
-            (
-                "Role",
-                Cell::Computed(|binding| {
-                    format!("{}/{}", binding.text("/roleRef/kind"), binding.text("/roleRef/name")).into()
-                }),
-            ),
-            ("Age", Cell::Age),
-            ("Users*", Cell::Computed(|binding| subjects(binding, "User"))),
-            ("Groups*", Cell::Computed(|binding| subjects(binding, "Group"))),
-            ("ServiceAccounts*", Cell::Computed(|binding| subjects(binding, "ServiceAccount"))),
+            ("Users", Cell::Computed(|binding| subjects(binding, "User"))),
+            ("Groups", Cell::Computed(|binding| subjects(binding, "Group"))),
+            ("ServiceAccounts", Cell::Computed(|binding| subjects(binding, "ServiceAccount"))),
         ]
     }
 }

@@ -6,7 +6,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
+use pintle_kinds::table::{Cell, ComputedCells};
 
 pub(crate) struct CsiDriver;
 
@@ -70,17 +70,8 @@ impl Strategy for CsiDriver {
             .done()
     }
 
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("AttachRequired:boolean", Cell::Boolean("/spec/attachRequired")),
-            ("PodInfoOnMount:boolean", Cell::Boolean("/spec/podInfoOnMount")),
-            ("StorageCapacity:boolean", Cell::Boolean("/spec/storageCapacity")),
-            ("TokenRequests", Cell::Computed(audiences)),
-            ("RequiresRepublish:boolean", Cell::Boolean("/spec/requiresRepublish")),
-            ("Modes", Cell::Joined("/spec/volumeLifecycleModes")),
-            ("Age", Cell::Age),
-        ]
+    fn computed_cells(&self) -> ComputedCells {
+        &[("TokenRequests", Cell::Computed(audiences))]
     }
 }
 

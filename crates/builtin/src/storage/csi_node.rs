@@ -6,7 +6,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::volume_plugins::driver_errors;
 use std::collections::HashSet;
@@ -38,10 +37,6 @@ impl Strategy for CsiNode {
 
     fn validate_update(&self, new: &Json, _: &Json, _: Subresource) -> FieldErrors {
         self.validate_create(new)
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("Drivers:integer", Cell::Size("/spec/drivers")), ("Age", Cell::Age)]
     }
 }
 

@@ -5,7 +5,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults, q
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{Cell, Table};
 
 use crate::warnings;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -46,17 +45,6 @@ impl Strategy for StorageClass {
             old,
             &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
         ))
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Provisioner", Cell::Text("/provisioner")),
-            ("ReclaimPolicy", Cell::Text("/reclaimPolicy")),
-            ("VolumeBindingMode", Cell::Text("/volumeBindingMode")),
-            ("AllowVolumeExpansion", Cell::Boolean("/allowVolumeExpansion")),
-            ("Age", Cell::Age),
-        ]
     }
 }
 

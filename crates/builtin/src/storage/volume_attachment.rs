@@ -5,7 +5,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::volume_plugins::driver_errors;
 
@@ -38,16 +37,5 @@ impl Strategy for VolumeAttachment {
             .inside("spec.source.persistentVolumeName", |name| name.whole_is(NameRule::Subdomain))
             .child("spec.nodeName", |node| node.whole_is(NameRule::Subdomain))
             .done()
-    }
-
-    fn table(&self) -> Table {
-        &[
-            ("Name", Cell::Name),
-            ("Attacher", Cell::Text("/spec/attacher")),
-            ("PV", Cell::Text("/spec/source/persistentVolumeName")),
-            ("Node", Cell::Text("/spec/nodeName")),
-            ("Attached:boolean", Cell::Boolean("/status/attached")),
-            ("Age", Cell::Age),
-        ]
     }
 }

@@ -7,7 +7,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{Cell, Table};
 
 use super::storage_class::{driver_errors, parameter_errors};
 use crate::core::add_finalizer;
@@ -38,9 +37,5 @@ impl Strategy for VolumeAttributesClass {
             changed.map(|key| FieldError::forbidden(key, format!("updates to {key} are forbidden."))).collect();
         errors.extend(self.validate_create(new));
         errors
-    }
-
-    fn table(&self) -> Table {
-        &[("Name", Cell::Name), ("DriverName", Cell::Text("/driverName")), ("Age", Cell::Age)]
     }
 }

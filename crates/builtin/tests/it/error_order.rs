@@ -246,7 +246,7 @@ fn azure_file_secret_namespace_may_be_absent_not_empty() {
 fn claim_with_a_volume_shows_zero_capacity_at_first() {
     let claim = |status: Json| json!({"metadata": {"name": "c"}, "spec": {"volumeName": "v"}, "status": status});
     let claims = kind("", "v1", "persistentvolumeclaims");
-    let capacity = |status: Json| claims.strategy.cells(&claim(status), Timestamp::UNIX_EPOCH)[3].clone();
+    let capacity = |status: Json| claims.cells(&claim(status), Timestamp::UNIX_EPOCH)[3].clone();
     assert_eq!(capacity(json!({})), json!("0"));
     assert_eq!(capacity(json!({"capacity": {"storage": "1Gi"}})), json!("1Gi"));
 }

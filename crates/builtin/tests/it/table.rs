@@ -16,7 +16,7 @@ fn now() -> Timestamp {
 fn check(group: &str, kind: &str, object: Json, expected: Json) {
     let kinds = coordinated_kinds();
     let kind = kinds.group_kind(group, kind).expect("a built-in kind");
-    assert_eq!(Json::from(kind.strategy.cells(&object, now())), expected, "{object}");
+    assert_eq!(Json::from(kind.cells(&object, now())), expected, "{object}");
 }
 
 #[test]
@@ -143,7 +143,17 @@ fn rows_have_one_cell_per_column() {
     for kind in coordinated_kinds().kinds().filter(|kind| kind.supports(Verb::List)) {
         for object in [json!({}), json!(null), json!({"metadata": {"name": 1}, "spec": [], "status": "x"})] {
             let count = kind.columns().map_or(0, <[_]>::len);
-            assert_eq!(kind.strategy.cells(&object, now()).len(), count, "{:?}", kind.gvk());
+            assert_eq!(kind.cells(&object, now()).len(), count, "{:?}", kind.gvk());
         }
     }
+}
+
+#[test]
+fn columns_of_certificate_requests_have_descriptions() {
+    let kinds = coordinated_kinds();
+    let kind = kinds.group_kind("certificates.k8s.io", "CertificateSigningRequest").expect("a built-in kind");
+    let columns = kind.columns().expect("columns");
+    let undescribed: Vec<_> =
+        columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
+    assert_eq!((columns.len(), undescribed), (6, Vec::new()));
 }

@@ -10,44 +10,69 @@ use super::durations;
 /// The maximum number of list items in a cell.
 const SHOWN: usize = 3;
 
-/// The columns of a table, each with the source of its cells. A column is written as `Name[:type][*]`. The default type
-/// is `string`. A `*` marks a column of the wide output.
-pub type Table = &'static [(&'static str, Cell)];
+/// The columns of a built-in kind.
+pub type Table = &'static [TableColumn];
 
-/// The source of the cells in a column. The first string in a variant is a JSON pointer.
+/// The names of computed columns, with the functions that compute their cells.
+pub type ComputedCells = &'static [(&'static str, Cell)];
+
+/// A column of a built-in kind.
+#[derive(Clone, Copy, Debug)]
+pub struct TableColumn {
+    pub(super) name: &'static str,
+    /// The JSON type of the cells.
+    pub(super) kind: &'static str,
+    /// Whether the column is only shown in the wide output.
+    pub(super) is_wide: bool,
+    /// The description, in which `\n` stands for a line break.
+    pub(super) description: &'static str,
+    /// The source of the cells, or `None` if the strategy of the kind computes the cells.
+    cell: Option<Cell>,
+}
+
+impl TableColumn {
+    /// Parses a column. `columns.txt` in `pintle-builtin` describes the format.
+    pub fn read(line: &'static str) -> Option<Self> {
+        let (heading, source) = line.split_once(" = ")?;
+        let (source, description) = source.split_once(" | ").unwrap_or((source, ""));
+        let (heading, is_wide) = heading.strip_suffix('*').map_or((heading, false), |heading| (heading, true));
+        let (name, kind) = heading.split_once(':').unwrap_or((heading, ""));
+        let cell = if source == "computed" { None } else { Some(Cell::read(source)?) };
+        Some(Self { name, kind, is_wide, description, cell })
+    }
+
+    /// Returns the name if the strategy of the kind computes the cells.
+    pub fn computed(&self) -> Option<&'static str> {
+        self.cell.is_none().then_some(self.name)
+    }
+
+    /// Returns an object's cell.
+    pub fn of(&self, computed: ComputedCells, object: &Json, now: Timestamp) -> Json {
+        let computed = || computed.iter().find(|(name, _)| *name == self.name).map(|(_, cell)| *cell);
+        self.cell.or_else(computed).map_or(Json::Null, |cell| cell.of(object, now))
+    }
+}
+
+/// The source of the cells in a column. `columns.txt` in `pintle-builtin` describes the sources. The first string in a
+/// variant is a JSON pointer. The second string is the cell of an object without the value.
 #[derive(Clone, Copy, Debug)]
 pub enum Cell {
     Name,
-    /// The time since the creation of the object.
     Age,
-    /// A string, or an empty string if the value is absent.
-    Text(&'static str),
-    /// A string, or the second string if the value is empty.
-    TextOr(&'static str, &'static str),
-    /// A scalar, or the second string if the value is absent.
-    ScalarOr(&'static str, &'static str),
-    /// An integer, or 0 if the value is absent.
+    Ready,
+    Phase,
+    Text(&'static str, &'static str),
+    Scalar(&'static str, &'static str),
     Number(&'static str),
     Boolean(&'static str),
-    /// The number of members of an object or items of a list.
     Size(&'static str),
-    /// A list of strings, separated by commas.
     Joined(&'static str),
-    /// The abbreviated access modes in a list.
     AccessModes(&'static str),
-    /// The time since a timestamp, or the second string if there is no timestamp.
     Since(&'static str, &'static str),
-    /// The numbers of ready and desired replicas.
-    Ready,
-    /// The phase, or `Terminating` if the object is being deleted.
-    Phase,
-    /// A map of labels.
+    Reference(&'static str),
     Labels(&'static str),
-    /// A `LabelSelector`.
     Selector(&'static str),
-    /// The names of the containers in the pod spec.
     Containers(&'static str),
-    /// The images of the containers in the pod spec.
     Images(&'static str),
     /// A function's result.
     Computed(fn(&Json) -> Json),
@@ -56,27 +81,56 @@ pub enum Cell {
 }
 
 impl Cell {
+    /// Parses the source of a column, except `computed`.
+    fn read(source: &'static str) -> Option<Self> {
+        let (source, absent) = source.split_once(" or ").unwrap_or((source, ""));
+        let (word, pointer) = source.split_once(' ').unwrap_or((source, ""));
+        Some(match (word, pointer.starts_with('/')) {
+            ("name", false) => Self::Name,
+            ("age", false) => Self::Age,
+            ("ready", false) => Self::Ready,
+            ("phase", false) => Self::Phase,
+            ("text", true) => Self::Text(pointer, absent),
+            ("scalar", true) => Self::Scalar(pointer, absent),
+            ("number", true) => Self::Number(pointer),
+            ("boolean", true) => Self::Boolean(pointer),
+            ("size", true) => Self::Size(pointer),
+            ("joined", true) => Self::Joined(pointer),
+            ("modes", true) => Self::AccessModes(pointer),
+            ("since", true) => Self::Since(pointer, absent),
+            ("reference", true) => Self::Reference(pointer),
+            ("labels", true) => Self::Labels(pointer),
+            ("selector", true) => Self::Selector(pointer),
+            ("containers", true) => Self::Containers(pointer),
+            ("images", true) => Self::Images(pointer),
+            _ => return None,
+        })
+    }
+
     /// Returns an object's cell.
     pub fn of(self, object: &Json, now: Timestamp) -> Json {
         let number = |pointer| object.integer(pointer).unwrap_or(0);
         match self {
             Self::Name => object.text("/metadata/name").into(),
             Self::Age => since(object, "/metadata/creationTimestamp", now).unwrap_or_else(|| "<unknown>".into()).into(),
-            Self::Text(pointer) => object.text(pointer).into(),
-            Self::TextOr(pointer, none) => {
-                Some(object.text(pointer)).filter(|text| !text.is_empty()).unwrap_or(none).into()
+            Self::Ready => format!("{}/{}", number("/status/readyReplicas"), number("/spec/replicas")).into(),
+            Self::Phase if object.has("/metadata/deletionTimestamp") => "Terminating".into(),
+            Self::Phase => object.text("/status/phase").into(),
+            Self::Text(pointer, absent) => {
+                Some(object.text(pointer)).filter(|text| !text.is_empty()).unwrap_or(absent).into()
             }
-            Self::ScalarOr(pointer, none) if !object.has(pointer) => none.into(),
-            Self::ScalarOr(pointer, _) => text(object.at(pointer)).into(),
+            Self::Scalar(pointer, absent) if !object.has(pointer) => absent.into(),
+            Self::Scalar(pointer, _) => text(object.at(pointer)).into(),
             Self::Number(pointer) => number(pointer).into(),
             Self::Boolean(pointer) => object.is_true(pointer).into(),
             Self::Size(pointer) => object.at(pointer).map_or(0, size).into(),
             Self::Joined(pointer) => object.texts(pointer).collect::<Vec<_>>().join(",").into(),
             Self::AccessModes(pointer) => access_modes(object, pointer).into(),
-            Self::Since(pointer, unset) => since(object, pointer, now).unwrap_or_else(|| unset.into()).into(),
-            Self::Ready => format!("{}/{}", number("/status/readyReplicas"), number("/spec/replicas")).into(),
-            Self::Phase if object.has("/metadata/deletionTimestamp") => "Terminating".into(),
-            Self::Phase => object.text("/status/phase").into(),
+            Self::Since(pointer, absent) => since(object, pointer, now).unwrap_or_else(|| absent.into()).into(),
+            Self::Reference(pointer) => {
+                let reference = object.at(pointer).unwrap_or(&Json::Null);
+                format!("{}/{}", reference.text("/kind"), reference.text("/name")).into()
+            }
             Self::Labels(pointer) => labels(object.at(pointer)).into(),
             Self::Selector(pointer) => selector(object.at(pointer)).into(),
             Self::Containers(spec) => of_containers(object.at(spec), "/name").into(),

@@ -91,16 +91,8 @@ impl Strategy for Event {
         Arc::new(event)
     }
 
-    fn table(&self) -> Table {
-        CoreEvent.table()
-    }
-
-    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
-        CoreEvent.column_descriptions()
-    }
-
-    fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
-        CoreEvent.cells(&stored_event(event), now)
+    fn cells(&self, table: Table, event: &Json, now: Timestamp) -> Vec<Json> {
+        CoreEvent.cells(table, &stored_event(event), now)
     }
 }
 

@@ -1,0 +1,93 @@
+//! The tables with a section for each built-in kind.
+
+use std::sync::LazyLock;
+
+use pintle_kinds::table::TableColumn;
+
+const COLUMNS_TEXT: &str = include_str!("columns.txt");
+
+pub(super) static COLUMNS: LazyLock<Sections<TableColumn>> =
+    LazyLock::new(|| Sections::read(COLUMNS_TEXT, TableColumn::read));
+
+/// The headings of a table, each with the entries below it.
+pub(super) struct Sections<T>(Vec<(&'static str, Vec<T>)>);
+
+impl<T> Sections<T> {
+    /// Parses a table. Headings are names of kinds, separated by commas. Entries are indented by two spaces.
+    fn read(text: &'static str, entry: fn(&'static str) -> Option<T>) -> Self {
+        let mut sections: Vec<(&str, Vec<T>)> = Vec::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            match (line.strip_prefix("  "), sections.last_mut()) {
+                (Some(line), Some((_, entries))) => entries.extend(entry(line)),
+                _ => sections.push((line, Vec::new())),
+            }
+        }
+        Self(sections)
+    }
+
+    /// Returns the entries for a kind such as `apps/v1 Deployment`. The result is empty if the kind has no section.
+    pub(super) fn of(&self, kind: &str) -> &[T] {
+        let section = self.0.iter().find(|(heading, _)| heading.split(", ").any(|known| known == kind));
+        section.map_or(&[], |(_, entries)| entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use pintle_kinds::Kind;
+    use pintle_schema::Type;
+
+    use super::*;
+
+    /// Returns `true` if the kind has this field. The steps of the path are names of members and indices of list items.
+    fn has_field(kind: &Kind, mut path: impl Iterator<Item = &'static str>) -> bool {
+        let Some(schema) = kind.schema() else { return false };
+        let step = |ty: Type, step: &str| match ty {
+            Type::Struct { struct_type, .. } => struct_type.field(step).map(|field| field.ty.clone()),
+            Type::List(list) => step.parse::<usize>().ok().map(|_| list.item.clone()),
+            Type::Map(map) => Some(map.value.clone()),
+            _ => None,
+        };
+        path.try_fold(schema.root().clone(), step).is_some()
+    }
+
+    /// Checks the headings and entries of a table. Entries with several kinds are checked with the first kind.
+    fn check(file: &str, text: &'static str, is_valid: fn(&Kind, &'static str) -> bool) {
+        let kinds = crate::coordinated_kinds();
+        let find = |name: &str| kinds.kinds().find(|kind| name == format!("{} {}", kind.api_version(), kind.kind));
+        let (mut first, mut seen) = (None::<&Arc<Kind>>, HashSet::new());
+        for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with('#')) {
+            let is_valid = match line.strip_prefix("  ") {
+                Some(entry) => first.is_some_and(|kind| is_valid(kind, entry)),
+                None => {
+                    first = line.split(", ").next().and_then(find);
+                    line.split(", ").all(|name| find(name).is_some() && seen.insert(name))
+                }
+            };
+            assert!(is_valid, "{file}:{number}: {line}");
+        }
+    }
+
+    #[test]
+    fn columns_show_existing_fields_or_have_functions() {
+        check("columns.txt", COLUMNS_TEXT, |kind, line| {
+            let Some(column) = TableColumn::read(line) else { return false };
+            let functions = kind.strategy.computed_cells();
+            let pointer = line.split(' ').find(|word| word.starts_with('/')).unwrap_or_default();
+            column.computed().is_none_or(|name| functions.iter().any(|(column, _)| *column == name))
+                && has_field(kind, pointer.split('/').skip(1))
+        });
+    }
+
+    #[test]
+    fn every_function_has_a_computed_column() {
+        for kind in crate::coordinated_kinds().kinds() {
+            let computed = kind.table.iter().filter_map(TableColumn::computed);
+            let functions = kind.strategy.computed_cells().iter().map(|(column, _)| *column);
+            assert!(functions.eq(computed), "columns.txt: {}", kind.kind);
+        }
+    }
+}
