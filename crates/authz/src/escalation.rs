@@ -141,7 +141,7 @@ impl Granter<'_> {
         let rest = |object: &Json| {
             let mut object = object.clone();
             let kind = &self.target.kind;
-            kind.strategy.defaults(&mut object);
+            kind.set_defaults(&mut object);
             kind.normalise(&mut object);
             for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
                 remove_metadata(&mut object, field);

@@ -24,12 +24,3 @@ fn static_suffix_warning(object: &Json, part: Subresource) -> Vec<String> {
     let is_reserved = part == Subresource::None && metadata::name(object).ends_with(".static.k8s.io");
     is_reserved.then(|| WHY.to_owned()).into_iter().collect()
 }
-
-fn fill_match(rules: &mut Json) {
-    rules.member("namespaceSelector");
-    rules.member("objectSelector");
-    rules.set_default("matchPolicy", "Equivalent");
-    for key in ["resourceRules", "excludeResourceRules"] {
-        rules.items_mut(key).for_each(|rule| rule.set_default("scope", "*"));
-    }
-}

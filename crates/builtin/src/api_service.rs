@@ -1,6 +1,5 @@
 //! The `APIService` kind in `apiregistration.k8s.io/v1`.
 
-use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{condition, metadata};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
@@ -23,17 +22,6 @@ pub fn delegated_spec(stored: &Stored) -> Option<Json> {
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", pintle_json::Map::new());
-    }
-
-    fn defaults(&self, object: &mut Json) {
-        if let Some(service) = object.get_mut("spec").and_then(|spec| spec.get_mut("service")) {
-            service.set_default("port", 443);
-        }
-        object.member("status");
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         errors(object)
     }

@@ -12,7 +12,7 @@ use pintle_apimachinery::failure::{Outcome, quoted};
 use pintle_apimachinery::object::{condition, duplicates, restore_member};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::{Json, Map, json};
+use pintle_json::{Json, json};
 use pintle_kinds::reset::Reset;
 use pintle_kinds::table::{self, Cell, ComputedCells};
 use pintle_kinds::{ExtraPermission, Strategy};
@@ -69,7 +69,6 @@ impl Strategy for CertificateSigningRequest {
             ];
             user_fields.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| spec.set(field, value));
         }
-        object.set("status", Map::new());
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
@@ -92,10 +91,6 @@ impl Strategy for CertificateSigningRequest {
                 conditions::set_times(new, old, &context.time());
             }
         }
-    }
-
-    fn defaults(&self, object: &mut Json) {
-        object.member("status");
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

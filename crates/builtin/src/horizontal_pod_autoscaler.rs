@@ -30,8 +30,6 @@ impl Strategy for V2 {
         // Remove the annotations of v1 objects, which v2 objects do not have.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
-            spec.member("scaleTargetRef");
-            spec.set_default("minReplicas", 1);
             if spec.get("metrics").is_none_or(Json::is_empty) {
                 let target = json!({"type": "Utilization", "averageUtilization": 80});
                 spec.set("metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
@@ -40,14 +38,6 @@ impl Strategy for V2 {
                 fill_behavior(behavior);
             }
         }
-        if let Some(status) = object.member("status") {
-            status.set_default("desiredReplicas", 0);
-            status.set_default("currentMetrics", Json::Null);
-        }
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({"desiredReplicas": 0, "currentMetrics": null}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

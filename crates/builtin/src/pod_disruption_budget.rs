@@ -19,20 +19,6 @@ use crate::meta_conditions::condition_errors;
 pub(crate) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
-    fn defaults(&self, object: &mut Json) {
-        object.member("spec");
-        if let Some(status) = object.member("status") {
-            for key in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-                status.set_default(key, 0);
-            }
-        }
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({}));
-        self.defaults(object);
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let both = object.has("/spec/minAvailable") && object.has("/spec/maxUnavailable");
         Check::of(object)

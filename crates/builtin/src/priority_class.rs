@@ -15,11 +15,6 @@ const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 pub(crate) struct PriorityClass;
 
 impl Strategy for PriorityClass {
-    fn defaults(&self, object: &mut Json) {
-        object.set_default("preemptionPolicy", "PreemptLowerPriority");
-        object.set_default("value", 0);
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let name = metadata::name(object);
         let has_system_name = name.starts_with("system-");

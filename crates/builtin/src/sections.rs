@@ -2,12 +2,17 @@
 
 use std::sync::LazyLock;
 
+use pintle_kinds::defaults::{self, DefaultValue};
 use pintle_kinds::table::TableColumn;
 
 const COLUMNS_TEXT: &str = include_str!("columns.txt");
+const DEFAULTS_TEXT: &str = include_str!("defaults.txt");
 
 pub(super) static COLUMNS: LazyLock<Sections<TableColumn>> =
     LazyLock::new(|| Sections::read(COLUMNS_TEXT, TableColumn::read));
+
+pub(super) static DEFAULTS: LazyLock<Sections<DefaultValue>> =
+    LazyLock::new(|| Sections::read(DEFAULTS_TEXT, defaults::read));
 
 /// The headings of a table, each with the entries below it.
 pub(super) struct Sections<T>(Vec<(&'static str, Vec<T>)>);
@@ -89,5 +94,17 @@ mod tests {
             let functions = kind.strategy.computed_cells().iter().map(|(column, _)| *column);
             assert!(functions.eq(computed), "columns.txt: {}", kind.kind);
         }
+    }
+
+    #[test]
+    fn defaults_set_existing_fields() {
+        check("defaults.txt", DEFAULTS_TEXT, |kind, line| {
+            let Some((path, _)) = defaults::read(line) else { return false };
+            let steps = path.split('.').flat_map(|step| match step.strip_suffix("[]") {
+                Some(list) => [Some(list), Some("0")],
+                None => [Some(step.trim_end_matches('?')), None],
+            });
+            has_field(kind, steps.flatten())
+        });
     }
 }

@@ -57,6 +57,7 @@ fn read(line: &'static str) -> Option<Kind> {
         ("events.k8s.io", "Event") => GroupResource::new("", "events"),
         (group, _) => GroupResource::new(group, plural),
     };
+    let name = format!("{version} {kind}");
     Some(Kind {
         list_kind: format!("{kind}List"),
         singular: kind.to_lowercase(),
@@ -86,7 +87,8 @@ fn read(line: &'static str) -> Option<Kind> {
             foreground_unless_orphaning: has_flag("dependents"),
             pods: pods(value("pods")),
         },
-        table: sections::COLUMNS.of(&format!("{version} {kind}")),
+        table: sections::COLUMNS.of(&name),
+        defaults: sections::DEFAULTS.of(&name),
         resource_key: OnceLock::new(),
         columns: OnceLock::new(),
         schema: OnceLock::new(),

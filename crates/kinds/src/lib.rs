@@ -27,6 +27,7 @@
 
 pub mod check;
 pub mod decode;
+pub mod defaults;
 mod field_selectors;
 mod known;
 pub mod label_selector;
@@ -49,11 +50,13 @@ pub mod writer;
 
 use std::sync::{Arc, OnceLock};
 
+use defaults::DefaultValue;
 pub use field_selectors::{indexed_field, selects_fields, unknown_field};
 use jiff::Timestamp;
 pub use known::{Group, Kinds, VersionKinds, compare_versions};
 pub use layout::Layout;
 use object_meta::MetadataChecks;
+use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Failure;
 use pintle_apimachinery::request::{Subresource, Verb};
 use pintle_apimachinery::validate::{FieldErrors, NameRule};
@@ -103,6 +106,8 @@ pub struct Kind {
     pub strategy: Arc<dyn Strategy>,
     /// The key of `stored_as`. Computed on first use.
     pub resource_key: OnceLock<ResourceKey>,
+    /// The default values of a built-in kind. A default value of `status` is also the status of a new object.
+    pub defaults: &'static [DefaultValue],
     /// The table columns of a built-in kind. Empty if kube-apiserver defines no columns for the kind.
     pub table: table::Table,
     /// The columns of the kind's tables. Computed on first use.
@@ -181,6 +186,7 @@ impl Kind {
             subresources: Vec::new(),
             flags: KindFlags::default(),
             strategy,
+            defaults: &[],
             table: &[],
             resource_key: OnceLock::new(),
             columns: OnceLock::new(),
@@ -255,6 +261,20 @@ impl Kind {
     /// Returns the table columns. If `None`, tables have only the columns for name and age.
     pub fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns().or_else(|| table::columns(self.table))).as_deref()
+    }
+
+    /// Sets the defaults of missing fields.
+    pub fn set_defaults(&self, object: &mut Json) {
+        defaults::fill(self.defaults, object);
+        self.strategy.defaults(object);
+    }
+
+    /// Sets the fields of a new object that only the server may set.
+    pub fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
+        if let Some((_, status)) = self.defaults.iter().find(|(path, _)| *path == "status") {
+            object.set("status", status.clone());
+        }
+        self.strategy.prepare_for_create(context, object);
     }
 
     /// Returns the row of an object in a table, with one cell per column.

@@ -70,7 +70,7 @@ pub trait Strategy: Send + Sync {
     /// Removes nulls from fields that are not nullable and have no default.
     fn drop_nulls(&self, _object: &mut Json) {}
 
-    /// Sets the defaults of missing fields.
+    /// Sets the defaults of missing fields, except [`Kind::defaults`].
     fn defaults(&self, _object: &mut Json) {}
 
     /// Sets the fields of a new object that only the server may set.

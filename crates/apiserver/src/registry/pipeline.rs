@@ -30,7 +30,7 @@ impl Registry {
     /// for privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.has_labels = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
-        write.target.kind.strategy.defaults(&mut write.new);
+        write.target.kind.set_defaults(&mut write.new);
         write.track();
         self.admit(write)?;
         write.target.settle_namespace(&mut write.new)?;
@@ -107,7 +107,7 @@ impl Registry {
         let now = requester.now(|| self.clock.now());
         let context = Context { has_labels: write.has_labels, now, ..self.context(&requester.user) };
         match write.old {
-            None => kind.strategy.prepare_for_create(&context, new),
+            None => kind.prepare_for_create(&context, new),
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, subresource),
         }
         kind.strategy.admit(&context, new, write.old, subresource)?;

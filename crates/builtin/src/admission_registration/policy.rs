@@ -7,7 +7,7 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::table::{Cell, ComputedCells};
 
-use super::{fill_match, policy_errors, static_suffix_warning};
+use super::{policy_errors, static_suffix_warning};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionPolicy {
@@ -18,15 +18,6 @@ impl Strategy for AdmissionPolicy {
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         if object.at("/spec/validations").is_some() || object.get("kind") == Some(&"ValidatingAdmissionPolicy".into()) {
             object.set("status", pintle_json::Map::new());
-        }
-    }
-
-    fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = object.member("spec") {
-            spec.set_default("failurePolicy", "Fail");
-            if let Some(constraints) = spec.get_mut("matchConstraints") {
-                fill_match(constraints);
-            }
         }
     }
 

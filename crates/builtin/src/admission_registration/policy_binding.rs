@@ -6,17 +6,11 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::table::{Cell, ComputedCells};
 
-use super::{fill_match, match_errors, static_suffix_warning};
+use super::{match_errors, static_suffix_warning};
 
 pub(crate) struct PolicyBinding;
 
 impl Strategy for PolicyBinding {
-    fn defaults(&self, object: &mut Json) {
-        if let Some(resources) = object.get_mut("spec").and_then(|spec| spec.get_mut("matchResources")) {
-            fill_match(resources);
-        }
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         match_errors::binding(object, is_mutating(object))
     }

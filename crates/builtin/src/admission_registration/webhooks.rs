@@ -15,24 +15,6 @@ pub(crate) struct Webhooks {
 }
 
 impl Strategy for Webhooks {
-    fn defaults(&self, object: &mut Json) {
-        for webhook in object.items_mut("webhooks") {
-            for (key, value) in [("failurePolicy", "Fail"), ("matchPolicy", "Equivalent")] {
-                webhook.set_default(key, value);
-            }
-            webhook.member("namespaceSelector");
-            webhook.member("objectSelector");
-            webhook.set_default("timeoutSeconds", 10);
-            if self.mutating {
-                webhook.set_default("reinvocationPolicy", "Never");
-            }
-            if let Some(service) = webhook.get_mut("clientConfig").and_then(|client| client.get_mut("service")) {
-                service.set_default("port", 443);
-            }
-            webhook.items_mut("rules").for_each(|rule| rule.set_default("scope", "*"));
-        }
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let duplicates = duplicates(object.list("/webhooks").map(|webhook| webhook.text("/name")));
         let all = Check::of(object).each("webhooks", |webhook, at| {

@@ -10,10 +10,6 @@ use pintle_kinds::table::{Cell, ComputedCells};
 pub(crate) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
-    fn defaults(&self, object: &mut Json) {
-        object.set_default("revision", 0);
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let data = object.get("data").filter(|data| !data.is_null());
         Check::of(object)

@@ -5,7 +5,7 @@ use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::query::parse_int;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 
@@ -31,37 +31,27 @@ impl Strategy for DaemonSet {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = workload_spec(object) {
-            if let Some(strategy) = spec.member("updateStrategy") {
-                if strategy.text("/type").is_empty() {
-                    strategy.set("type", "RollingUpdate");
-                }
-                let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // If `rollingUpdate` is present, `maxUnavailable` and `maxSurge` get defaults, because the Go fields
-                // are not pointers.
-                if (fewer == 1 || strategy.has("/rollingUpdate"))
-                    && let Some(rolling) = strategy.member("rollingUpdate")
-                {
-                    rolling.set_default("maxUnavailable", fewer);
-                    rolling.set_default("maxSurge", 0);
-                }
+        if let Some(strategy) = workload_spec(object).and_then(|spec| spec.member("updateStrategy")) {
+            if strategy.text("/type").is_empty() {
+                strategy.set("type", "RollingUpdate");
             }
-            spec.set_default("revisionHistoryLimit", 10);
+            let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
+            // If `rollingUpdate` is present, `maxUnavailable` and `maxSurge` get defaults, because the Go fields
+            // are not pointers.
+            if (fewer == 1 || strategy.has("/rollingUpdate"))
+                && let Some(rolling) = strategy.member("rollingUpdate")
+            {
+                rolling.set_default("maxUnavailable", fewer);
+                rolling.set_default("maxSurge", 0);
+            }
         }
         let annotations = object.member("metadata").and_then(|metadata| metadata.member("annotations"));
         if let Some(annotations) = annotations {
             annotations.set_default(TEMPLATE_GENERATION, "0");
         }
-        if let Some(status) = object.member("status") {
-            for key in ["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"] {
-                status.set_default(key, 0);
-            }
-        }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({}));
-        self.defaults(object);
         if let Ok(sent) = template_generation(object) {
             set_template_generation(object, sent.max(1));
         }

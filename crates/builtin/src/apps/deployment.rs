@@ -4,7 +4,7 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::set_metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::reset::Reset;
 use pintle_kinds::{Scale, Strategy};
 
@@ -28,32 +28,22 @@ impl Strategy for Deployment {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = workload_spec(object) {
-            spec.set_default("replicas", 1);
-            if let Some(strategy) = spec.member("strategy") {
-                if strategy.text("/type").is_empty() {
-                    strategy.set("type", "RollingUpdate");
-                }
-                if strategy.text("/type") == "RollingUpdate"
-                    && let Some(rolling) = strategy.member("rollingUpdate")
-                {
-                    rolling.set_default("maxUnavailable", "25%");
-                    rolling.set_default("maxSurge", "25%");
-                }
+        if let Some(strategy) = workload_spec(object).and_then(|spec| spec.member("strategy")) {
+            if strategy.text("/type").is_empty() {
+                strategy.set("type", "RollingUpdate");
             }
-            spec.set_default("revisionHistoryLimit", 10);
-            spec.set_default("progressDeadlineSeconds", 600);
+            if strategy.text("/type") == "RollingUpdate"
+                && let Some(rolling) = strategy.member("rollingUpdate")
+            {
+                rolling.set_default("maxUnavailable", "25%");
+                rolling.set_default("maxSurge", "25%");
+            }
         }
-        object.member("status");
     }
 
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         let annotations = |object: &Json| object.at("/metadata/annotations").filter(|map| !map.is_empty()).cloned();
         new.get("spec") != old.get("spec") || annotations(new) != annotations(old)
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({}));
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {

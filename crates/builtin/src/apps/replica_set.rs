@@ -1,9 +1,8 @@
 //! The `ReplicaSet` kind in `apps/v1`.
 
-use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
@@ -25,16 +24,7 @@ impl Strategy for ReplicaSet {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = workload_spec(object) {
-            spec.set_default("replicas", 1);
-        }
-        if let Some(status) = object.member("status") {
-            status.set_default("replicas", 0);
-        }
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({"replicas": 0}));
+        workload_spec(object);
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

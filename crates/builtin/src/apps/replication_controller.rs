@@ -1,9 +1,8 @@
 //! The core `ReplicationController` kind.
 
-use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_kinds::{Scale, Strategy};
 
@@ -28,7 +27,6 @@ impl Strategy for ReplicationController {
     fn defaults(&self, object: &mut Json) {
         let labels = object.at("/spec/template/metadata/labels").cloned();
         if let Some(spec) = workload_spec(object) {
-            spec.set_default("replicas", 1);
             if let Some(labels) = labels.clone()
                 && spec.get("selector").is_none_or(Json::is_empty)
             {
@@ -40,13 +38,6 @@ impl Strategy for ReplicationController {
         {
             metadata.set("labels", labels);
         }
-        if let Some(status) = object.member("status") {
-            status.set_default("replicas", 0);
-        }
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({"replicas": 0}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

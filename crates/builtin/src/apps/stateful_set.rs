@@ -45,8 +45,6 @@ impl Strategy for StatefulSet {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = workload_spec(object) {
-            spec.set_default("replicas", 1);
-            spec.set_default("podManagementPolicy", "OrderedReady");
             if let Some(strategy) = spec.member("updateStrategy") {
                 if strategy.text("/type").is_empty() {
                     strategy.set("type", "RollingUpdate");
@@ -57,11 +55,6 @@ impl Strategy for StatefulSet {
                 {
                     rolling.set_default("partition", 0);
                 }
-            }
-            spec.set_default("revisionHistoryLimit", 10);
-            if let Some(policy) = spec.member("persistentVolumeClaimRetentionPolicy") {
-                policy.set_default("whenDeleted", "Retain");
-                policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
                 // The server overwrites the `apiVersion` and `kind` of a claim template.
@@ -75,14 +68,9 @@ impl Strategy for StatefulSet {
                 }
             }
         }
-        if let Some(status) = object.member("status") {
-            status.set_default("replicas", 0);
-            status.set_default("availableReplicas", 0);
-        }
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({"replicas": 0, "availableReplicas": 0}));
         drop_max_unavailable(object);
     }
 

@@ -1,9 +1,8 @@
 //! The `CronJob` kind in `batch/v1`.
 
-use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, ComputedCells};
@@ -26,23 +25,9 @@ impl Strategy for CronJob {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = object.member("spec") {
-            spec.set_default("concurrencyPolicy", "Allow");
-            spec.set_default("suspend", false);
-            spec.set_default("successfulJobsHistoryLimit", 3);
-            spec.set_default("failedJobsHistoryLimit", 1);
-            if let Some(template) = spec.member("jobTemplate") {
-                template.member("metadata");
-                if let Some(pods) = template.member("spec").and_then(|spec| spec.member("template")) {
-                    pod_template(pods);
-                }
-            }
+        if let Some(pods) = ["spec", "jobTemplate", "spec", "template"].into_iter().try_fold(object, Json::member) {
+            pod_template(pods);
         }
-        object.member("status");
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

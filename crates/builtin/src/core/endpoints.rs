@@ -36,12 +36,6 @@ impl Strategy for Endpoints {
         found
     }
 
-    fn defaults(&self, object: &mut Json) {
-        for subset in object.items_mut("subsets") {
-            subset.items_mut("ports").for_each(|port| port.set_default("protocol", "TCP"));
-        }
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         Check::of(object)
             .each("subsets", |subset, _| {

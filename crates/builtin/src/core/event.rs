@@ -32,16 +32,6 @@ const EVENT_FIELD_LABELS: &[&str] = &[
 ];
 
 impl Strategy for CoreEvent {
-    fn defaults(&self, event: &mut Json) {
-        event.member("involvedObject");
-        event.member("source");
-        for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-            event.set_default(key, Json::Null);
-        }
-        event.set_default("reportingComponent", "");
-        event.set_default("reportingInstance", "");
-    }
-
     fn validate_create(&self, event: &Json) -> FieldErrors {
         errors(event, "reportingComponent")
     }

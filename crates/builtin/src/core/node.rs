@@ -18,19 +18,6 @@ use std::collections::HashSet;
 
 pub(crate) struct Node;
 
-const NODE_INFO: &[&str] = &[
-    "machineID",
-    "systemUUID",
-    "bootID",
-    "kernelVersion",
-    "osImage",
-    "containerRuntimeVersion",
-    "kubeletVersion",
-    "kubeProxyVersion",
-    "operatingSystem",
-    "architecture",
-];
-
 impl Strategy for Node {
     fn stream(&self, subresource: Subresource) -> Option<Stream> {
         (subresource == Subresource::Proxy).then_some(proxy::OF_NODE)
@@ -55,17 +42,10 @@ impl Strategy for Node {
         if let Some(spec) = object.member("spec") {
             complete_ranges(spec);
         }
-        let Some(status) = object.member("status") else { return };
-        if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
-            status.set_default("allocatable", capacity);
-        }
-        if let Some(endpoint) =
-            status.member("daemonEndpoints").and_then(|endpoints| endpoints.member("kubeletEndpoint"))
+        if let Some(status) = object.member("status")
+            && let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned()
         {
-            endpoint.set_default("Port", 0);
-        }
-        if let Some(info) = status.member("nodeInfo") {
-            NODE_INFO.iter().for_each(|key| info.set_default(key, ""));
+            status.set_default("allocatable", capacity);
         }
     }
 

@@ -50,8 +50,6 @@ impl Strategy for PersistentVolume {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = object.member("spec") {
-            spec.set_default("persistentVolumeReclaimPolicy", "Retain");
-            spec.set_default("volumeMode", "Filesystem");
             pod::fill_plugins(spec);
         }
         default_phase(object);

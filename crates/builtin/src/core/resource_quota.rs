@@ -1,10 +1,9 @@
 //! The core `ResourceQuota` kind.
 
-use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::text;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, ComputedCells};
@@ -81,15 +80,6 @@ impl Strategy for ResourceQuota {
             None => REQUESTED.iter().filter_map(|resource| requests_above_limits(object, resource)).collect(),
             Some(_) => Vec::new(),
         }
-    }
-
-    fn defaults(&self, object: &mut Json) {
-        object.member("spec");
-        object.member("status");
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({}));
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

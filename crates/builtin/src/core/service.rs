@@ -62,7 +62,7 @@ impl Strategy for Service {
                 spec.set_default("allocateLoadBalancerNodePorts", true);
             }
         }
-        if let Some(balancer) = object.member("status").and_then(|status| status.member("loadBalancer")) {
+        if let Some(balancer) = object.at_mut("/status/loadBalancer") {
             for ingress in balancer.items_mut("ingress").filter(|ingress| !ingress.text("/ip").is_empty()) {
                 ingress.set_default("ipMode", "VIP");
             }
@@ -70,7 +70,6 @@ impl Strategy for Service {
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({"loadBalancer": {}}));
         drop_internal_policy(object);
     }
 

@@ -17,16 +17,7 @@ impl Strategy for PriorityLevelConfiguration {
     }
 
     fn defaults(&self, object: &mut Json) {
-        let Some(spec) = object.get_mut("spec") else { return };
-        if let Some(exempt) = spec.get_mut("exempt") {
-            exempt.set_default("nominalConcurrencyShares", 0);
-            exempt.set_default("lendablePercent", 0);
-        }
-        if let Some(limited) = spec.get_mut("limited") {
-            limited.set_default("nominalConcurrencyShares", 30);
-            limited.set_default("lendablePercent", 0);
-        }
-        if let Some(queuing) = spec.at_mut("/limited/limitResponse/queuing") {
+        if let Some(queuing) = object.at_mut("/spec/limited/limitResponse/queuing") {
             for (key, value) in [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)] {
                 if queuing.integer(&format!("/{key}")).unwrap_or(0) == 0 {
                     queuing.set(key, value);

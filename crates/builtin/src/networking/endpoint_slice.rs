@@ -33,16 +33,6 @@ impl Strategy for EndpointSlice {
         found
     }
 
-    fn defaults(&self, object: &mut Json) {
-        for endpoint in object.items_mut("endpoints") {
-            endpoint.member("conditions");
-        }
-        for port in object.items_mut("ports") {
-            port.set_default("name", "");
-            port.set_default("protocol", "TCP");
-        }
-    }
-
     fn to_stored(&self, mut object: Json) -> Json {
         for key in ["endpoints", "ports"] {
             if object.get(key).is_none_or(Json::is_empty) {

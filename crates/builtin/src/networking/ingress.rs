@@ -4,7 +4,7 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{self, Cell, ComputedCells};
@@ -34,17 +34,6 @@ impl Strategy for Ingress {
             Some(_) if subresource != Subresource::None => warnings::load_balancer(object),
             _ => Vec::new(),
         }
-    }
-
-    fn defaults(&self, object: &mut Json) {
-        object.member("spec");
-        if let Some(status) = object.member("status") {
-            status.member("loadBalancer");
-        }
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({"loadBalancer": {}}));
     }
 
     fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {

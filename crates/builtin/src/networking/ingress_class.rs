@@ -12,12 +12,6 @@ use super::ingress::reference;
 pub(crate) struct IngressClass;
 
 impl Strategy for IngressClass {
-    fn defaults(&self, object: &mut Json) {
-        if let Some(parameters) = object.at_mut("/spec/parameters").filter(|parameters| parameters.is_object()) {
-            parameters.set_default("scope", "Cluster");
-        }
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let controller = object.text("/spec/controller");
         let long = controller.len() > 250;

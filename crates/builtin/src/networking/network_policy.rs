@@ -30,14 +30,9 @@ impl Strategy for NetworkPolicy {
     }
 
     fn defaults(&self, object: &mut Json) {
-        let Some(spec) = object.member("spec") else { return };
-        spec.member("podSelector");
-        for key in ["ingress", "egress"] {
-            for rule in spec.items_mut(key) {
-                rule.items_mut("ports").for_each(|port| port.set_default("protocol", "TCP"));
-            }
-        }
-        if spec.get("policyTypes").is_none_or(Json::is_empty) {
+        if let Some(spec) = object.member("spec")
+            && spec.get("policyTypes").is_none_or(Json::is_empty)
+        {
             let egress = spec.list("/egress").next().is_some();
             let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
             spec.set("policyTypes", types);

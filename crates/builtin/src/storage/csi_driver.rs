@@ -3,7 +3,7 @@
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, ComputedCells};
@@ -18,16 +18,6 @@ impl Strategy for CsiDriver {
         let why = "is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume \
                    attributes";
         if has_tokens && !unchanged { vec![format!("spec.serviceAccountTokenInSecrets {why}")] } else { Vec::new() }
-    }
-
-    fn defaults(&self, object: &mut Json) {
-        let Some(spec) = object.member("spec") else { return };
-        spec.set_default("attachRequired", true);
-        spec.set_default("volumeLifecycleModes", json!(["Persistent"]));
-        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
-        for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
-            spec.set_default(key, false);
-        }
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

@@ -13,12 +13,6 @@ use std::collections::HashSet;
 pub(crate) struct CsiNode;
 
 impl Strategy for CsiNode {
-    fn defaults(&self, object: &mut Json) {
-        if let Some(spec) = object.member("spec") {
-            spec.set_default("drivers", Json::Null);
-        }
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let duplicates = duplicates(object.list("/spec/drivers").map(|driver| driver.text("/name")));
         let all = Check::of(object).each("spec.drivers", |driver, at| {

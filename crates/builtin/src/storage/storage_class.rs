@@ -23,11 +23,6 @@ impl Strategy for StorageClass {
         found
     }
 
-    fn defaults(&self, object: &mut Json) {
-        object.set_default("reclaimPolicy", "Delete");
-        object.set_default("volumeBindingMode", "Immediate");
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         Check::of(object)
             .required("provisioner")

@@ -1,8 +1,7 @@
 //! The `VolumeAttachment` kind in `storage.k8s.io/v1`.
 
-use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
-use pintle_json::{Json, json};
+use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 
@@ -11,16 +10,6 @@ use crate::core::pod::volume_plugins::driver_errors;
 pub(crate) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
-    fn defaults(&self, object: &mut Json) {
-        if let Some(status) = object.member("status") {
-            status.set_default("attached", false);
-        }
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        object.set("status", json!({"attached": false}));
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let attacher = driver_errors(object.text("/spec/attacher"), "spec.attacher");
         let (named, inline) =

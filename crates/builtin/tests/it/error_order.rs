@@ -14,8 +14,8 @@ const MUTATING: (&str, &str, &str) = ("admissionregistration.k8s.io", "v1", "mut
 #[track_caller]
 fn check_update(resource: (&str, &str, &str), mut new: Json, mut old: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
-    kind.strategy.defaults(&mut new);
-    kind.strategy.defaults(&mut old);
+    kind.set_defaults(&mut new);
+    kind.set_defaults(&mut old);
     let errors = kind.strategy.validate_update(&new, &old, Subresource::None);
     let found: Vec<_> = errors
         .iter()

@@ -51,10 +51,10 @@ pub(super) fn template(more: Json) -> Json {
 #[track_caller]
 fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expected: Json) {
     let mut made = object.clone();
-    kind(resource.0, resource.1, resource.2).strategy.defaults(&mut made);
+    kind(resource.0, resource.1, resource.2).set_defaults(&mut made);
     assert_eq!(made.at(pointer).unwrap_or(&Json::Null), &expected, "{resource:?} {object} {pointer}");
     let once = made.clone();
-    kind(resource.0, resource.1, resource.2).strategy.defaults(&mut made);
+    kind(resource.0, resource.1, resource.2).set_defaults(&mut made);
     assert_eq!(made, once, "defaulting twice changes {object}");
 }
 
@@ -141,7 +141,7 @@ fn missing_fields_get_their_defaults() {
 #[track_caller]
 pub(super) fn check_errors(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
-    kind.strategy.defaults(&mut object);
+    kind.set_defaults(&mut object);
     let errors = kind.strategy.validate_create(&object);
     let found: Vec<_> = errors
         .iter()
@@ -265,7 +265,7 @@ fn service_gets_the_first_free_address_and_port() {
     let mut service =
         json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
-    kind.strategy.defaults(&mut service);
+    kind.set_defaults(&mut service);
     kind.strategy
         .admit(&context(&cluster), &mut service, None, Subresource::None)
         .expect("admission accepts the Service");
@@ -278,7 +278,7 @@ fn service_gets_the_first_free_address_and_port() {
 fn address_of_the_kubernetes_service_is_never_allocated() {
     let mut service = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
-    kind.strategy.defaults(&mut service);
+    kind.set_defaults(&mut service);
     kind.strategy
         .admit(&context(&EmptyCluster), &mut service, None, Subresource::None)
         .expect("admission accepts the Service");
@@ -306,8 +306,8 @@ fn pod_gets_the_priority_of_its_class() {
 fn job_selects_its_pods_by_uid() {
     let kind = kind("batch", "v1", "jobs");
     let mut job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"template": template(json!({"restartPolicy": "Never"}))}});
-    kind.strategy.defaults(&mut job);
-    kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut job);
+    kind.set_defaults(&mut job);
+    kind.prepare_for_create(&context(&EmptyCluster), &mut job);
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "a");
     assert_eq!(kind.strategy.validate_create(&job), FieldErrors::default());
@@ -346,11 +346,11 @@ fn transient_and_computed_kinds_have_matching_strategies() {
 
 #[test]
 fn max_unavailable_of_a_stateful_set_is_removed() {
-    let strategy = &kind("apps", "v1", "statefulsets").strategy;
+    let kind = kind("apps", "v1", "statefulsets");
     let sent = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "partition": 0}}}});
     let (mut made, mut changed) = (sent.clone(), sent.clone());
-    strategy.prepare_for_create(&context(&EmptyCluster), &mut made);
-    strategy.prepare_for_update(&context(&EmptyCluster), &mut changed, &sent, Subresource::None);
+    kind.prepare_for_create(&context(&EmptyCluster), &mut made);
+    kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut changed, &sent, Subresource::None);
     for object in [made, changed] {
         assert_eq!(object["spec"]["updateStrategy"]["rollingUpdate"], json!({"partition": 0}));
     }
@@ -387,8 +387,8 @@ fn no_strategy_panics_on_malformed_json() {
     for kind in pintle_builtin::kinds().kinds() {
         for object in &odd {
             let mut made = object.clone();
-            kind.strategy.defaults(&mut made);
-            kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut made);
+            kind.set_defaults(&mut made);
+            kind.prepare_for_create(&context(&EmptyCluster), &mut made);
             kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut made, object, Subresource::None);
             kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut made, object, Subresource::Status);
             let _ = kind.strategy.admit(&context(&EmptyCluster), &mut made, None, Subresource::None).is_ok();

@@ -28,8 +28,8 @@ fn validation_errors_match_kube_apiserver() {
         let mut object = whole.clone();
         let holder = if holder.is_empty() { Some(&mut object) } else { object.at_mut(holder) };
         holder.expect("the parent of the field").set(key, serde_json::from_str::<Json>(value).expect("a value"));
-        kind.strategy.defaults(&mut object);
-        kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut object);
+        kind.set_defaults(&mut object);
+        kind.prepare_for_create(&context(&EmptyCluster), &mut object);
         let errors = kind.strategy.validate_create(&object);
         let short = |reason: &str| reason["FieldValue".len()..].to_owned();
         let found: Vec<_> =

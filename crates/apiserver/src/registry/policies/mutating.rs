@@ -220,7 +220,7 @@ pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) 
 /// Sets the kind's default values.
 pub(super) fn set_defaults(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
-        kind.strategy.defaults(object);
+        kind.set_defaults(object);
     }
 }
 

@@ -8,9 +8,10 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::table::Table;
-use pintle_kinds::{Form, Strategy};
+use pintle_kinds::{Form, Strategy, defaults};
 
 use super::{CoreEvent, errors};
+use crate::sections;
 use jiff::Timestamp;
 
 pub(crate) struct Event;
@@ -40,14 +41,6 @@ const EVENTS_API_FIELD_LABELS: &[&str] = &[
 ];
 
 impl Strategy for Event {
-    fn defaults(&self, event: &mut Json) {
-        event.member("regarding");
-        event.member("deprecatedSource");
-        for key in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
-            event.set_default(key, Json::Null);
-        }
-    }
-
     fn validate_create(&self, event: &Json) -> FieldErrors {
         new_errors(event)
     }
@@ -70,7 +63,7 @@ impl Strategy for Event {
         if let Some(members) = stored.as_object_mut() {
             members.insert("apiVersion", "v1".into());
         }
-        CoreEvent.defaults(&mut stored);
+        defaults::fill(sections::DEFAULTS.of("v1 Event"), &mut stored);
         stored
     }
 
