@@ -81,6 +81,7 @@ fn kinds_of(definition: &Json, is_selected: impl Fn(&Json) -> bool) -> Vec<Kind>
                 is_terminating: is_terminating(definition),
                 ..KindFlags::default()
             },
+            field_labels: None,
             defaults: &[],
             table: &[],
             resource_key: std::sync::OnceLock::new(),

@@ -125,10 +125,6 @@ impl Strategy for CertificateSigningRequest {
         signer::extra_permission(new, old, subresource)
     }
 
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["spec.signerName"])
-    }
-
     fn computed_cells(&self) -> ComputedCells {
         &[("RequestedDuration", Cell::Computed(requested_duration)), ("Condition", Cell::Computed(conditions_cell))]
     }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     /// Returns `true` if the kind has this field. The steps of the path are names of members and indices of list items.
-    fn has_field(kind: &Kind, mut path: impl Iterator<Item = &'static str>) -> bool {
+    fn has_field<'a>(kind: &Kind, mut path: impl Iterator<Item = &'a str>) -> bool {
         let Some(schema) = kind.schema() else { return false };
         let step = |ty: Type, step: &str| match ty {
             Type::Struct { struct_type, .. } => struct_type.field(step).map(|field| field.ty.clone()),
@@ -106,5 +106,15 @@ mod tests {
             });
             has_field(kind, steps.flatten())
         });
+    }
+
+    #[test]
+    fn field_labels_select_existing_fields() {
+        for kind in crate::coordinated_kinds().kinds() {
+            let labels = kind.field_labels().into_iter().flatten();
+            for path in labels.flat_map(|label| kind.strategy.field_paths(label)) {
+                assert!(has_field(kind, path.split('.')), "builtin.txt: {}: {path}", kind.kind);
+            }
+        }
     }
 }

@@ -44,6 +44,7 @@ fn read(line: &'static str) -> Option<Kind> {
     let (kind, plural, scope, verbs) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
     let (short, categories, flags) = (columns.next()?, columns.next()?, columns.next()?);
     let subresources = columns.next().unwrap_or_default();
+    let field_labels = columns.next().map(|labels| labels.split(',').collect());
     let verbs = if verbs == "all" { Verb::ALL.into() } else { verbs_of(verbs) };
     let has_flag = |word: &str| flags.split(',').any(|known| known == word);
     let value = |name: &str| flags.split(',').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
@@ -87,6 +88,7 @@ fn read(line: &'static str) -> Option<Kind> {
             foreground_unless_orphaning: has_flag("dependents"),
             pods: pods(value("pods")),
         },
+        field_labels,
         table: sections::COLUMNS.of(&name),
         defaults: sections::DEFAULTS.of(&name),
         resource_key: OnceLock::new(),
@@ -140,12 +142,12 @@ fn of_stored(resource: &str) -> Option<&'static Kind> {
     kinds.get(resource)
 }
 
-/// Returns the values of the object's selectable fields, in the order of `Strategy::field_labels`. The store indexes
-/// objects by these values. The result is empty if no built-in kind has the store name `resource`.
+/// Returns the values of the object's selectable fields, in the order of `Kind::field_labels`. The store indexes objects
+/// by these values. The result is empty if no built-in kind has the store name `resource`.
 pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
-    let Some(Kind { strategy, .. }) = of_stored(resource) else { return Vec::new() };
-    let labels = strategy.field_labels().unwrap_or_default();
-    labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
+    let Some(kind) = of_stored(resource) else { return Vec::new() };
+    let labels = kind.field_labels().unwrap_or_default();
+    labels.into_iter().map(|label| kind.strategy.field(object, label).unwrap_or_default()).collect()
 }
 
 /// Returns the unique values of an object. The store indexes objects by these values. Two objects must not have the

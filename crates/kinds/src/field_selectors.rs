@@ -15,7 +15,7 @@ fn is_indexed(kind: &Kind) -> bool {
 /// Finds an indexed field for which the selector requires a single value. Returns the index of the field and this
 /// value.
 pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
-    let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
+    let labels = kind.field_labels().filter(|_| is_indexed(kind))?;
     selector.requirements().iter().find_map(|requirement| {
         let value = selector.exact(requirement.field())?;
         let label = kind.strategy.field_label(requirement.field());
@@ -39,7 +39,7 @@ fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     if let Some(shown) = kind.convert_if_needed(stored) {
         return strategy.field(&shown, label).unwrap_or_default().into();
     }
-    let labels = strategy.field_labels().unwrap_or_default();
+    let labels = kind.field_labels().unwrap_or_default();
     let read = |labels: &[&str]| -> Vec<String> {
         let paths: Vec<_> = labels.iter().flat_map(|label| strategy.field_paths(label)).collect();
         let found = stored.only(&paths);
@@ -56,7 +56,7 @@ fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
 
 /// Returns the error for the first unsupported field label.
 pub fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<String> {
-    let labels = kind.strategy.field_labels();
+    let labels = kind.field_labels();
     let known = |label: &str| match label {
         "metadata.name" => true,
         "metadata.namespace" => labels.is_none() || kind.is_namespaced(),

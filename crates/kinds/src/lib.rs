@@ -106,6 +106,8 @@ pub struct Kind {
     pub strategy: Arc<dyn Strategy>,
     /// The key of `stored_as`. Computed on first use.
     pub resource_key: OnceLock<ResourceKey>,
+    /// The field labels of a built-in kind.
+    pub field_labels: Option<Vec<&'static str>>,
     /// The default values of a built-in kind. A default value of `status` is also the status of a new object.
     pub defaults: &'static [DefaultValue],
     /// The table columns of a built-in kind. Empty if kube-apiserver defines no columns for the kind.
@@ -186,6 +188,7 @@ impl Kind {
             subresources: Vec::new(),
             flags: KindFlags::default(),
             strategy,
+            field_labels: None,
             defaults: &[],
             table: &[],
             resource_key: OnceLock::new(),
@@ -261,6 +264,19 @@ impl Kind {
     /// Returns the table columns. If `None`, tables have only the columns for name and age.
     pub fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns().or_else(|| table::columns(self.table))).as_deref()
+    }
+
+    /// Returns the supported field labels, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
+    /// kube-apiserver has no table of field labels for the kind. In this case, the error for an unsupported label has a
+    /// different text.
+    pub fn field_labels(&self) -> Option<Vec<&str>> {
+        self.strategy.field_labels().or_else(|| self.field_labels.clone())
+    }
+
+    /// Returns the field paths of `/scale` if the kind has this subresource.
+    pub fn scale(&self) -> Option<&Scale> {
+        let workload = || self.subresource(Subresource::Scale).map(|_| Scale::workload());
+        self.strategy.scale().or_else(workload)
     }
 
     /// Sets the defaults of missing fields.

@@ -152,8 +152,7 @@ pub trait Strategy: Send + Sync {
         pintle_apimachinery::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
-    /// Returns the supported field labels, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
-    /// kube-apiserver has no table of field labels for the kind, which changes the error text for unsupported labels.
+    /// Returns the field labels of a custom resource, or `None` for a built-in kind.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
@@ -272,7 +271,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the field paths of `/scale` if the kind has this subresource.
+    /// Returns the field paths of `/scale` if the kind is a custom resource with this subresource.
     fn scale(&self) -> Option<&super::scale::Scale> {
         None
     }

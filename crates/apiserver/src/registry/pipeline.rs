@@ -142,7 +142,7 @@ impl<'a> Write<'a> {
 
     /// Returns the old and the new Scale for admission. Returns `None` if the write is not for `/scale`.
     fn scales(&self) -> Option<Scales<'a>> {
-        let paths = self.target.kind.strategy.scale().filter(|_| self.target.subresource == Subresource::Scale)?;
+        let paths = self.target.kind.scale().filter(|_| self.target.subresource == Subresource::Scale)?;
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 

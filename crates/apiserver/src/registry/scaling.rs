@@ -82,7 +82,7 @@ impl Registry {
 }
 
 fn scale_paths(target: &RequestTarget) -> Outcome<&Scale> {
-    target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
+    target.kind.scale().ok_or_else(Failure::no_such_resource)
 }
 
 fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {

@@ -5,8 +5,8 @@ use pintle_apimachinery::object::set_metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
+use pintle_kinds::Strategy;
 use pintle_kinds::reset::Reset;
-use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
@@ -21,10 +21,6 @@ impl Strategy for Deployment {
 
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         template_warnings::on_write(object, old, TEMPLATE)
-    }
-
-    fn scale(&self) -> Option<&Scale> {
-        Some(Scale::workload())
     }
 
     fn defaults(&self, object: &mut Json) {

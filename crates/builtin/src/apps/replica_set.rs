@@ -3,7 +3,7 @@
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
-use pintle_kinds::{Scale, Strategy};
+use pintle_kinds::Strategy;
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
@@ -17,10 +17,6 @@ impl Strategy for ReplicaSet {
 
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         template_warnings::on_write(object, old, TEMPLATE)
-    }
-
-    fn scale(&self) -> Option<&Scale> {
-        Some(Scale::workload())
     }
 
     fn defaults(&self, object: &mut Json) {

@@ -3,8 +3,8 @@
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, status_errors, workload_spec};
 use crate::core::pod::{template_warnings, validate_template};
@@ -18,10 +18,6 @@ impl Strategy for ReplicationController {
             // kube-apiserver warns about the template of the old object, not of the new object.
             Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
-    }
-
-    fn scale(&self) -> Option<&Scale> {
-        Some(Scale::workload())
     }
 
     fn defaults(&self, object: &mut Json) {
@@ -71,9 +67,5 @@ impl Strategy for ReplicationController {
             Subresource::Status => status_errors(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new),
         }
-    }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["status.replicas"])
     }
 }

@@ -6,8 +6,8 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
@@ -37,10 +37,6 @@ impl Strategy for StatefulSet {
             found.push(format!("spec.revisionHistoryLimit: {why}"));
         }
         found
-    }
-
-    fn scale(&self) -> Option<&Scale> {
-        Some(Scale::workload())
     }
 
     fn defaults(&self, object: &mut Json) {

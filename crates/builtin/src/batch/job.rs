@@ -135,10 +135,6 @@ impl Strategy for Job {
             && labels("/metadata/labels") == template
     }
 
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["status.successful"])
-    }
-
     fn field_paths<'a>(&self, _: &'a str) -> Vec<&'a str> {
         vec!["status.succeeded"]
     }

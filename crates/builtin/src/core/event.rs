@@ -17,20 +17,6 @@ pub(crate) use events_api::Event;
 
 pub(crate) struct CoreEvent;
 
-const EVENT_FIELD_LABELS: &[&str] = &[
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-];
-
 impl Strategy for CoreEvent {
     fn validate_create(&self, event: &Json) -> FieldErrors {
         errors(event, "reportingComponent")
@@ -38,10 +24,6 @@ impl Strategy for CoreEvent {
 
     fn validate_update(&self, new: &Json, _: &Json, _: Subresource) -> FieldErrors {
         errors(new, "reportingComponent")
-    }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(EVENT_FIELD_LABELS.to_vec())
     }
 
     fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {

@@ -134,8 +134,4 @@ impl Strategy for Namespace {
     fn name_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
         &kind.plural
     }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["status.phase"])
-    }
 }

@@ -84,10 +84,6 @@ impl Strategy for Node {
         errors
     }
 
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["spec.unschedulable"])
-    }
-
     fn field(&self, object: &Json, label: &str) -> Option<String> {
         (label == "spec.unschedulable").then(|| object.is_true("/spec/unschedulable").to_string())
     }

@@ -74,18 +74,6 @@ enum SpecOwner<'a> {
 
 pub(crate) struct Pod;
 
-const POD_FIELD_LABELS: &[&str] = &[
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.podIPs",
-    "status.nominatedNodeName",
-];
-
 impl Strategy for Pod {
     fn field_label<'a>(&self, label: &'a str) -> &'a str {
         if label == "spec.host" { "spec.nodeName" } else { label }
@@ -212,10 +200,6 @@ impl Strategy for Pod {
                 ("", "Node"),
             ],
         }
-    }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(POD_FIELD_LABELS.to_vec())
     }
 
     fn field(&self, pod: &Json, label: &str) -> Option<String> {

@@ -95,10 +95,6 @@ impl Strategy for Secret {
         }
     }
 
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["type"])
-    }
-
     fn secrets(&self) -> &'static [&'static str] {
         &["data", "stringData", "metadata.annotations"]
     }

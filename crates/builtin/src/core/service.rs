@@ -138,10 +138,6 @@ impl Strategy for Service {
         }
     }
 
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["spec.clusterIP", "spec.type"])
-    }
-
     fn computed_cells(&self) -> ComputedCells {
         &[("External-IP", Cell::Computed(|service| external(service).into())), ("Port(s)", Cell::Computed(ports))]
     }

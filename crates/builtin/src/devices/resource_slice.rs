@@ -9,8 +9,4 @@ impl Strategy for ResourceSlice {
     fn unknown_field_label(&self, kind: &GroupVersionKind, label: &str) -> String {
         format!("field label not supported for {kind}: {label}")
     }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["spec.nodeName", "spec.driver"])
-    }
 }

@@ -52,7 +52,7 @@ fn field_paths_cover_the_fields_of_each_kind() {
     });
     let mut found = 0;
     for kind in kinds.kinds() {
-        for label in kind.strategy.field_labels().into_iter().flatten() {
+        for label in kind.field_labels().into_iter().flatten() {
             let whole = kind.strategy.field(&object, label).unwrap_or_default();
             found += usize::from(!whole.is_empty());
             let selector = FieldSelector::everything().equals(label, &whole);
@@ -72,7 +72,7 @@ fn indexed_fields_equal_the_fields_of_the_stored_object() {
     });
     let mut kept = 0;
     for kind in kinds.kinds().filter(|kind| kind.strategy.form() == Form::Stored) {
-        let labels = kind.strategy.field_labels().unwrap_or_default();
+        let labels = kind.field_labels().unwrap_or_default();
         let fields = selectable(&kind.stored_as.to_string(), &object);
         assert_eq!(fields.len(), labels.len(), "{}", kind.kind);
         for (at, (label, expected)) in labels.into_iter().zip(fields).enumerate() {

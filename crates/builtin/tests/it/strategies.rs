@@ -359,7 +359,7 @@ fn max_unavailable_of_a_stateful_set_is_removed() {
 #[test]
 fn scale_shows_and_sets_the_replicas() {
     let kind = kind("apps", "v1", "deployments");
-    let scale = kind.strategy.scale().expect("deployments scale");
+    let scale = kind.scale().expect("deployments scale");
     let selector = json!({"matchLabels": {"app": "a"}, "matchExpressions": [{"key": "t", "operator": "NotIn", "values": ["y", "x"]}]});
     let deployment =
         json!({"metadata": {"name": "a"}, "spec": {"replicas": 0, "selector": selector}, "status": {"replicas": 3}});

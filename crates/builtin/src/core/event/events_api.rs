@@ -27,19 +27,6 @@ const NAMES: &[(&str, &str)] = &[
     ("count", "deprecatedCount"),
 ];
 
-const EVENTS_API_FIELD_LABELS: &[&str] = &[
-    "regarding.kind",
-    "regarding.namespace",
-    "regarding.name",
-    "regarding.uid",
-    "regarding.apiVersion",
-    "regarding.resourceVersion",
-    "regarding.fieldPath",
-    "reason",
-    "reportingController",
-    "type",
-];
-
 impl Strategy for Event {
     fn validate_create(&self, event: &Json) -> FieldErrors {
         new_errors(event)
@@ -52,10 +39,6 @@ impl Strategy for Event {
         }
         found.extend(fixed_errors(new, old));
         found
-    }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(EVENTS_API_FIELD_LABELS.to_vec())
     }
 
     fn to_stored(&self, event: Json) -> Json {
