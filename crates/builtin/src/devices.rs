@@ -1,6 +1,5 @@
 //! The `resource.k8s.io` kinds: devices, and claims through which pods request devices.
 
-mod device_class;
 mod resource_claim;
 mod resource_slice;
 
@@ -24,6 +23,5 @@ fn request_defaults(request: &mut Json) {
     }
 }
 
-pub(super) use device_class::{DeviceClass, ResourceClaimTemplate};
-pub(super) use resource_claim::ResourceClaim;
+pub(super) use resource_claim::{ResourceClaim, ResourceClaimTemplate};
 pub(super) use resource_slice::ResourceSlice;

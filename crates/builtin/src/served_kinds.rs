@@ -231,7 +231,6 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("rbac.authorization.k8s.io", _, "RoleBinding") => Arc::new(rbac::RoleBinding { namespaced: true }),
         ("flowcontrol.apiserver.k8s.io", _, "FlowSchema") => Arc::new(flow_control::FlowSchema),
         ("flowcontrol.apiserver.k8s.io", _, _) => Arc::new(flow_control::PriorityLevelConfiguration),
-        ("resource.k8s.io", _, "DeviceClass") => Arc::new(devices::DeviceClass),
         ("resource.k8s.io", _, "ResourceClaimTemplate") => Arc::new(devices::ResourceClaimTemplate),
         ("resource.k8s.io", _, "ResourceClaim") => Arc::new(devices::ResourceClaim),
         ("resource.k8s.io", _, "ResourceSlice") => Arc::new(devices::ResourceSlice),

@@ -1,4 +1,4 @@
-//! The `ResourceClaim` kind in `resource.k8s.io`.
+//! The `ResourceClaim` and `ResourceClaimTemplate` kinds in `resource.k8s.io`.
 
 use pintle_json::Json;
 use pintle_kinds::Strategy;
@@ -15,6 +15,14 @@ impl Strategy for ResourceClaim {
 
     fn computed_cells(&self) -> ComputedCells {
         &[("State", Cell::Computed(state))]
+    }
+}
+
+pub(crate) struct ResourceClaimTemplate;
+
+impl Strategy for ResourceClaimTemplate {
+    fn defaults(&self, object: &mut Json) {
+        object.at_mut("/spec/spec").into_iter().for_each(claim_defaults);
     }
 }
 
