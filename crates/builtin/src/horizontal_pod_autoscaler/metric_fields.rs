@@ -1,5 +1,7 @@
 //! The names of the fields of metrics and scaling rules in v1 and v2.
 
+use FieldForm::{Amount, Optional, Reference, Selector, Text};
+
 /// The type of a metric field in v1. The type determines the v1 value if the v2 object does not have the field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
@@ -14,103 +16,53 @@ pub(super) enum FieldForm {
     Selector,
 }
 
-/// The name of a field in v1, its JSON pointer in v2, and its type in v1.
-pub(super) type MetricField = (&'static str, &'static str, FieldForm);
+/// A metric source, the name of a field in v1, its JSON pointer in v2, and its type in v1.
+pub(super) type MetricField = (&'static str, &'static str, &'static str, FieldForm);
 
-/// The metric sources and their fields, in the order of v1.
-pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
-    (
-        "object",
-        &[
-            ("target", "/describedObject", FieldForm::Reference),
-            ("metricName", "/metric/name", FieldForm::Text),
-            ("targetValue", "/target/value", FieldForm::Amount),
-            ("selector", "/metric/selector", FieldForm::Selector),
-            ("averageValue", "/target/averageValue", FieldForm::Optional),
-        ],
-    ),
-    (
-        "pods",
-        &[
-            ("metricName", "/metric/name", FieldForm::Text),
-            ("targetAverageValue", "/target/averageValue", FieldForm::Amount),
-            ("selector", "/metric/selector", FieldForm::Selector),
-        ],
-    ),
-    (
-        "resource",
-        &[
-            ("name", "/name", FieldForm::Text),
-            ("targetAverageUtilization", "/target/averageUtilization", FieldForm::Optional),
-            ("targetAverageValue", "/target/averageValue", FieldForm::Optional),
-        ],
-    ),
-    (
-        "containerResource",
-        &[
-            ("name", "/name", FieldForm::Text),
-            ("targetAverageUtilization", "/target/averageUtilization", FieldForm::Optional),
-            ("targetAverageValue", "/target/averageValue", FieldForm::Optional),
-            ("container", "/container", FieldForm::Text),
-        ],
-    ),
-    (
-        "external",
-        &[
-            ("metricName", "/metric/name", FieldForm::Text),
-            ("metricSelector", "/metric/selector", FieldForm::Selector),
-            ("targetValue", "/target/value", FieldForm::Optional),
-            ("targetAverageValue", "/target/averageValue", FieldForm::Optional),
-        ],
-    ),
+/// The fields of each metric source, in the order of v1.
+pub(super) const SOURCES: &[MetricField] = &[
+    ("object", "target", "/describedObject", Reference),
+    ("object", "metricName", "/metric/name", Text),
+    ("object", "targetValue", "/target/value", Amount),
+    ("object", "selector", "/metric/selector", Selector),
+    ("object", "averageValue", "/target/averageValue", Optional),
+    ("pods", "metricName", "/metric/name", Text),
+    ("pods", "targetAverageValue", "/target/averageValue", Amount),
+    ("pods", "selector", "/metric/selector", Selector),
+    ("resource", "name", "/name", Text),
+    ("resource", "targetAverageUtilization", "/target/averageUtilization", Optional),
+    ("resource", "targetAverageValue", "/target/averageValue", Optional),
+    ("containerResource", "name", "/name", Text),
+    ("containerResource", "targetAverageUtilization", "/target/averageUtilization", Optional),
+    ("containerResource", "targetAverageValue", "/target/averageValue", Optional),
+    ("containerResource", "container", "/container", Text),
+    ("external", "metricName", "/metric/name", Text),
+    ("external", "metricSelector", "/metric/selector", Selector),
+    ("external", "targetValue", "/target/value", Optional),
+    ("external", "targetAverageValue", "/target/averageValue", Optional),
 ];
 
-/// The sources of current metrics and their fields, in the order of v1.
-pub(super) const CURRENT: &[(&str, &[MetricField])] = &[
-    (
-        "object",
-        &[
-            ("target", "/describedObject", FieldForm::Reference),
-            ("metricName", "/metric/name", FieldForm::Text),
-            ("currentValue", "/current/value", FieldForm::Amount),
-            ("selector", "/metric/selector", FieldForm::Selector),
-            ("averageValue", "/current/averageValue", FieldForm::Optional),
-        ],
-    ),
-    (
-        "pods",
-        &[
-            ("metricName", "/metric/name", FieldForm::Text),
-            ("currentAverageValue", "/current/averageValue", FieldForm::Amount),
-            ("selector", "/metric/selector", FieldForm::Selector),
-        ],
-    ),
-    (
-        "resource",
-        &[
-            ("name", "/name", FieldForm::Text),
-            ("currentAverageUtilization", "/current/averageUtilization", FieldForm::Optional),
-            ("currentAverageValue", "/current/averageValue", FieldForm::Amount),
-        ],
-    ),
-    (
-        "containerResource",
-        &[
-            ("name", "/name", FieldForm::Text),
-            ("currentAverageUtilization", "/current/averageUtilization", FieldForm::Optional),
-            ("currentAverageValue", "/current/averageValue", FieldForm::Amount),
-            ("container", "/container", FieldForm::Text),
-        ],
-    ),
-    (
-        "external",
-        &[
-            ("metricName", "/metric/name", FieldForm::Text),
-            ("metricSelector", "/metric/selector", FieldForm::Selector),
-            ("currentValue", "/current/value", FieldForm::Amount),
-            ("currentAverageValue", "/current/averageValue", FieldForm::Optional),
-        ],
-    ),
+/// The fields of each source of current metrics, in the order of v1.
+pub(super) const CURRENT: &[MetricField] = &[
+    ("object", "target", "/describedObject", Reference),
+    ("object", "metricName", "/metric/name", Text),
+    ("object", "currentValue", "/current/value", Amount),
+    ("object", "selector", "/metric/selector", Selector),
+    ("object", "averageValue", "/current/averageValue", Optional),
+    ("pods", "metricName", "/metric/name", Text),
+    ("pods", "currentAverageValue", "/current/averageValue", Amount),
+    ("pods", "selector", "/metric/selector", Selector),
+    ("resource", "name", "/name", Text),
+    ("resource", "currentAverageUtilization", "/current/averageUtilization", Optional),
+    ("resource", "currentAverageValue", "/current/averageValue", Amount),
+    ("containerResource", "name", "/name", Text),
+    ("containerResource", "currentAverageUtilization", "/current/averageUtilization", Optional),
+    ("containerResource", "currentAverageValue", "/current/averageValue", Amount),
+    ("containerResource", "container", "/container", Text),
+    ("external", "metricName", "/metric/name", Text),
+    ("external", "metricSelector", "/metric/selector", Selector),
+    ("external", "currentValue", "/current/value", Amount),
+    ("external", "currentAverageValue", "/current/averageValue", Optional),
 ];
 
 pub(super) const SCALING_RULES: &[(&str, &str)] = &[("ScaleUp", "scaleUp"), ("ScaleDown", "scaleDown")];
@@ -121,3 +73,10 @@ pub(super) const SCALING_RULE: &[(&str, &str)] = &[
     ("Tolerance", "tolerance"),
 ];
 pub(super) const POLICY: &[(&str, &str)] = &[("Type", "type"), ("Value", "value"), ("PeriodSeconds", "periodSeconds")];
+
+/// Groups the fields by metric source.
+pub(super) fn by_source(
+    fields: &'static [MetricField],
+) -> impl Iterator<Item = (&'static str, &'static [MetricField])> {
+    fields.chunk_by(|one, next| one.0 == next.0).filter_map(|fields| Some((fields.first()?.0, fields)))
+}

@@ -3,7 +3,7 @@
 
 use pintle_json::Json;
 
-use super::metric_fields::{CURRENT, FieldForm, MetricField, POLICY, SCALING_RULE, SCALING_RULES, SOURCES};
+use super::metric_fields::{CURRENT, FieldForm, MetricField, POLICY, SCALING_RULE, SCALING_RULES, SOURCES, by_source};
 
 pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -87,12 +87,12 @@ pub(super) fn write_behavior(behavior: &Json) -> String {
     members(SCALING_RULES.iter().map(|(name, key)| (*name, Some(non_null(key).map_or_else(null, rule)))))
 }
 
-fn write_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> String {
+fn write_metric(metric: &Json, fields: &'static [MetricField]) -> String {
     let source = |source: &Json, fields: &[MetricField]| {
-        members(fields.iter().map(|(name, pointer, form)| (*name, write_field(source.at(pointer), *form))))
+        members(fields.iter().map(|(_, name, pointer, form)| (*name, write_field(source.at(pointer), *form))))
     };
     let non_null = |key: &str| metric.get(key).filter(|source| !source.is_null());
-    let sources = sources.iter().map(|(key, fields)| (*key, non_null(key).map(|one| source(one, fields))));
+    let sources = by_source(fields).map(|(key, fields)| (key, non_null(key).map(|one| source(one, fields))));
     members([("type", Some(plain(metric, "type")))].into_iter().chain(sources))
 }
 

@@ -3,12 +3,12 @@
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
 
-use super::metric_fields::{CURRENT, FieldForm, MetricField, POLICY, SCALING_RULE, SCALING_RULES, SOURCES};
+use super::metric_fields::{CURRENT, FieldForm, MetricField, POLICY, SCALING_RULE, SCALING_RULES, SOURCES, by_source};
 
 pub(super) fn metrics(text: &str) -> Option<Json> {
     read_all(text, |metric| {
         let mut new = read_metric(metric, SOURCES)?;
-        for (source, _) in SOURCES {
+        for (source, _) in by_source(SOURCES) {
             if let Some(target) = new.get_mut(source).and_then(|source| source.member("target")) {
                 complete_target(source, target);
             }
@@ -40,14 +40,14 @@ fn read_all(text: &str, read: impl Fn(&Json) -> Option<Json>) -> Option<Json> {
     items.as_array()?.iter().map(read).collect::<Option<Vec<_>>>().map(Json::Array)
 }
 
-fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Option<Json> {
+fn read_metric(metric: &Json, fields: &'static [MetricField]) -> Option<Json> {
     let mut new = Map::new();
     let kind = metric.as_object()?.get("type").cloned();
     new.insert("type", kind.unwrap_or_else(|| "".into()));
-    for (key, fields) in sources {
+    for (key, fields) in by_source(fields) {
         let Some(source) = metric.get(key).filter(|source| !source.is_null()) else { continue };
         let mut read = Json::Object(Map::new());
-        for (name, pointer, form) in *fields {
+        for (_, name, pointer, form) in fields {
             let value = source.get(name).filter(|value| !value.is_null()).cloned();
             let value = match form {
                 FieldForm::Text => value.or_else(|| Some("".into())),
@@ -58,7 +58,7 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
                 put_at(&mut read, pointer, value)?;
             }
         }
-        new.insert(*key, read);
+        new.insert(key, read);
     }
     Some(Json::Object(new))
 }
