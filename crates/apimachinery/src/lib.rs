@@ -8,7 +8,7 @@
 //! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs.
 //! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects. A store implements
 //!   it.
-//! - [`clock`], [`shared_map`] and [`effort`] are helpers for several crates of the server.
+//! - [`clock`] and [`effort`] are helpers for several crates of the server.
 //!
 //! The crate contains no kinds and no store, and does no I/O. Start with `object.rs` and `failure.rs`.
 //!
@@ -30,6 +30,5 @@ pub mod failure;
 pub mod object;
 pub mod request;
 pub mod selector;
-pub mod shared_map;
 pub mod validate;
 pub mod verb;

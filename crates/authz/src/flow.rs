@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::user::{MASTERS, User};
-use pintle_apimachinery::shared_map::SharedMap;
 use pintle_json::Json;
-use pintle_storage::{Db, Stored};
+use pintle_storage::{Db, Stored, Tree};
 
 use super::authorizer::has;
 use super::compiled::{Compiled, Index};
@@ -51,7 +50,7 @@ impl Flows {
 #[derive(Debug, Default)]
 struct FlowIndex {
     /// The flow schemas, ordered by precedence and then by name.
-    schemas: SharedMap<Arc<CompiledFlowSchema>>,
+    schemas: Tree<Arc<CompiledFlowSchema>>,
     places: HashMap<Box<str>, Box<str>>,
     levels: HashMap<Box<str>, Arc<str>>,
 }

@@ -4,8 +4,8 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pintle_apimachinery::shared_map::SharedMap;
 use pintle_meta::{GroupResource, GroupVersion};
+use pintle_store::Tree;
 
 use super::Kind;
 use crate::strategy::Strategy;
@@ -20,7 +20,7 @@ pub struct Kinds {
     /// The built-in kinds, in discovery order.
     builtin: Arc<[Arc<Kind>]>,
     builtin_groups: Arc<[Arc<str>]>,
-    groups: SharedMap<Arc<Group>>,
+    groups: Tree<Arc<Group>>,
 }
 
 /// The kinds of one group. Each change replaces the `Arc` of the group, so a group with an equal pointer has not
@@ -30,17 +30,17 @@ pub struct Group {
     /// The routing of requests for the group. The first kind in the group determines the routing, so custom resources
     /// do not change the routing of a built-in group.
     routing: Option<Routing>,
-    versions: SharedMap<Arc<VersionKinds>>,
+    versions: Tree<Arc<VersionKinds>>,
     /// The kinds by plural name. Built-in kinds precede custom resources.
-    by_plural: SharedMap<Arc<[Arc<Kind>]>>,
-    by_kind: SharedMap<Arc<[Arc<Kind>]>>,
+    by_plural: Tree<Arc<[Arc<Kind>]>>,
+    by_kind: Tree<Arc<[Arc<Kind>]>>,
 }
 
 /// The kinds of one version of a group. Each change replaces the `Arc` of the version.
 #[derive(Clone, Debug, Default)]
 pub struct VersionKinds {
     is_built_in: bool,
-    by_plural: SharedMap<Arc<Kind>>,
+    by_plural: Tree<Arc<Kind>>,
 }
 
 impl Kinds {
@@ -54,8 +54,10 @@ impl Kinds {
             });
             group.add(kind, true);
         }
-        let mut groups = SharedMap::default();
-        made.into_iter().for_each(|(name, group)| groups.insert(name, Arc::new(group)));
+        let mut groups = Tree::default();
+        for (name, group) in made {
+            groups.insert(name, Arc::new(group));
+        }
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
@@ -155,9 +157,9 @@ impl Kinds {
             }
         }
         if group.by_plural.is_empty() {
-            self.groups.remove(&resource.group)
+            self.groups.remove(&resource.group);
         } else {
-            self.groups.insert(&resource.group, Arc::new(group))
+            self.groups.insert(&resource.group, Arc::new(group));
         }
     }
 
@@ -238,15 +240,19 @@ impl Group {
         if let Some(mut version) = self.versions.get(&kind.version).cloned() {
             Arc::make_mut(&mut version).by_plural.remove(&kind.plural);
             if version.by_plural.is_empty() {
-                self.versions.remove(&kind.version)
+                self.versions.remove(&kind.version);
             } else {
-                self.versions.insert(&kind.version, version)
+                self.versions.insert(&kind.version, version);
             }
         }
         for (kinds, name) in [(&mut self.by_plural, &kind.plural), (&mut self.by_kind, &kind.kind)] {
             let known = kinds.get(name).into_iter().flat_map(|known| known.iter());
             let left: Arc<[_]> = known.filter(|known| !Arc::ptr_eq(known, kind)).cloned().collect();
-            if left.is_empty() { kinds.remove(name) } else { kinds.insert(name, left) }
+            if left.is_empty() {
+                kinds.remove(name);
+            } else {
+                kinds.insert(name, left);
+            }
         }
     }
 }

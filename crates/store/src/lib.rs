@@ -73,6 +73,7 @@ pub use past::Past;
 pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
+pub use tree::Tree;
 
 /// The limits of the change log. When a change is dropped from the log, clients can no longer list or watch from states
 /// before the change.

@@ -1,5 +1,6 @@
 //! A persistent map. Writing a key copies a few nodes. Cloning the map copies no nodes.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use super::encodings::Encodings;
@@ -8,7 +9,7 @@ use crate::stored::Key;
 /// A B-tree that maps keys to values. Cloning the tree creates an immutable snapshot. A write copies only nodes that
 /// are on the path to its key and shared with a clone.
 #[derive(Clone, Debug)]
-pub(super) struct Tree<V>(Node<V>);
+pub struct Tree<V>(Node<V>);
 
 /// All leaves are at the same depth. Every node has entries, except for the root of an empty tree.
 #[derive(Clone, Debug)]
@@ -38,14 +39,25 @@ struct Inserted<V> {
 }
 
 impl<V> Tree<V> {
+    /// Returns `true` if the tree has no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&V> {
+    /// Returns the value of a key.
+    pub fn get(&self, key: &str) -> Option<&V> {
         let entries = self.0.leaf(key).1;
         let at = find(entries, key).ok()?;
         Some(&entries[at].1)
+    }
+
+    /// Returns all entries, sorted by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        (0..self.len()).filter_map(|rank| self.at(rank)).map(|(key, value)| (&**key, value))
     }
 
     pub(super) fn rank(&self, key: &str) -> usize {
@@ -76,12 +88,33 @@ impl<V> Tree<V> {
         }
         None
     }
+
+    /// Returns the number of nodes that are not shared with `other`. Tests use this number to check that a change
+    /// copies only the necessary nodes.
+    pub fn unshared_with(&self, other: &Self) -> usize {
+        self.addresses().difference(&other.addresses()).count()
+    }
+
+    /// Returns the addresses of all nodes.
+    fn addresses(&self) -> HashSet<usize> {
+        let (mut found, mut nodes) = (HashSet::new(), vec![&self.0]);
+        while let Some(node) = nodes.pop() {
+            match node {
+                Node::Leaf(entries) => found.insert(Arc::as_ptr(entries).addr()),
+                Node::Branch(branch) => {
+                    nodes.extend(&branch.nodes);
+                    found.insert(Arc::as_ptr(branch).addr())
+                }
+            };
+        }
+        found
+    }
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the stored key and the previous value. If the key exists, the tree keeps the stored
-    /// copy of the key.
-    pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
+    /// Inserts a value. Returns the stored key and the old value. If the key exists, the tree keeps its own copy of the
+    /// key.
+    pub fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
             let before = std::mem::take(&mut self.0);
@@ -90,8 +123,9 @@ impl<V: Clone> Tree<V> {
         (key, old)
     }
 
-    pub(super) fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // Return early if the key does not exist, because a removal copies nodes.
+    /// Removes a key. Returns the stored key and its value.
+    pub fn remove(&mut self, key: &str) -> Option<(Key, V)> {
+        // Return early if the key is absent, because a removal copies nodes.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -290,16 +324,15 @@ fn split_overflow<T>(all: &mut Vec<T>, most: usize, in_order: bool) -> Option<Ve
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, HashSet};
+    use std::collections::BTreeMap;
 
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Returns the addresses of all nodes, and the tree's depth. Checks that
-    /// all leaves have the same depth, and that no node is empty or too large.
-    fn nodes<V>(tree: &Tree<V>) -> (HashSet<usize>, usize) {
-        let (mut found, mut depth, mut level) = (HashSet::new(), 0, vec![&tree.0]);
+    /// Returns the tree's depth. Checks that all leaves have the same depth, and that no node is empty or too large.
+    fn depth<V>(tree: &Tree<V>) -> usize {
+        let (mut depth, mut level) = (0, vec![&tree.0]);
         while let Some(first) = level.first() {
             let (is_leaf, is_root) = (matches!(first, Node::Leaf(_)), depth == 0);
             depth += 1;
@@ -308,19 +341,17 @@ mod tests {
                 match node {
                     Node::Leaf(entries) => {
                         assert!(is_leaf && entries.len() <= MAX_LEAF_LEN && (is_root || !entries.is_empty()));
-                        found.insert(Arc::as_ptr(entries).addr());
                     }
                     Node::Branch(branch) => {
                         assert!(!is_leaf && (1..=MAX_BRANCH_LEN).contains(&branch.nodes.len()));
                         assert_eq!(branch.len, branch.nodes.iter().map(Node::len).sum::<usize>());
-                        found.insert(Arc::as_ptr(branch).addr());
                         below.extend(&branch.nodes);
                     }
                 }
             }
             level = below;
         }
-        (found, depth)
+        depth
     }
 
     proptest! {
@@ -336,11 +367,12 @@ mod tests {
                 } else {
                     prop_assert_eq!(tree.remove(&key).map(|(_, value)| value), model.remove(&key));
                 }
-                nodes(&tree);
+                depth(&tree);
             }
             past.push((tree, model));
             for (tree, model) in past {
-                prop_assert_eq!(tree.len(), model.len());
+                prop_assert_eq!((tree.len(), tree.is_empty()), (model.len(), model.is_empty()));
+                prop_assert!(tree.iter().eq(model.iter().map(|(key, value)| (key.as_str(), value))));
                 for (rank, (key, value)) in model.iter().enumerate() {
                     prop_assert_eq!(tree.at(rank).map(|(key, value)| (&**key, value)), Some((&**key, value)));
                     prop_assert_eq!((tree.get(key), tree.rank(key), tree.rank(&format!("{key}\0"))), (Some(value), rank, rank + 1));
@@ -360,15 +392,14 @@ mod tests {
             for (at, key) in keys.clone().enumerate() {
                 tree.insert(&key, at);
             }
-            let (_, most) = nodes(&tree);
+            let most = depth(&tree);
             assert!(most <= 20, "{most}");
             for (at, key) in keys.enumerate().step_by(97) {
                 let before = tree.clone();
                 tree.insert(&key, at + 1);
-                let copied = nodes(&tree).0.difference(&nodes(&before).0).count();
-                assert_eq!(copied, most);
+                assert_eq!(tree.unshared_with(&before), most);
                 tree.remove(&key);
-                assert!(nodes(&tree).0.difference(&nodes(&before).0).count() <= most);
+                assert!(tree.unshared_with(&before) <= most);
             }
         }
     }
