@@ -24,7 +24,7 @@ pub struct TableColumn {
     pub(super) kind: &'static str,
     /// Whether the column is only shown in the wide output.
     pub(super) is_wide: bool,
-    /// The description, in which `\n` stands for a line break.
+    /// The description. A line break is written as `\n`.
     pub(super) description: &'static str,
     /// The source of the cells, or `None` if the strategy of the kind computes the cells.
     cell: Option<Cell>,
