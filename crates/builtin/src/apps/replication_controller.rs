@@ -22,12 +22,11 @@ impl Strategy for ReplicationController {
 
     fn defaults(&self, object: &mut Json) {
         let labels = object.at("/spec/template/metadata/labels").cloned();
-        if let Some(spec) = workload_spec(object) {
-            if let Some(labels) = labels.clone()
-                && spec.get("selector").is_none_or(Json::is_empty)
-            {
-                spec.set("selector", labels);
-            }
+        if let Some(spec) = workload_spec(object)
+            && let Some(labels) = labels.clone()
+            && spec.get("selector").is_none_or(Json::is_empty)
+        {
+            spec.set("selector", labels);
         }
         if let (Some(labels), Some(metadata)) = (labels, object.member("metadata"))
             && metadata.get("labels").is_none_or(Json::is_empty)
