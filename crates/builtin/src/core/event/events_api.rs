@@ -7,7 +7,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::Table;
+use pintle_kinds::table::{ComputedCells, Table};
 use pintle_kinds::{Form, Strategy, defaults};
 
 use super::{CoreEvent, errors};
@@ -65,6 +65,10 @@ impl Strategy for Event {
             }
         }
         Arc::new(event)
+    }
+
+    fn computed_cells(&self) -> ComputedCells {
+        CoreEvent.computed_cells()
     }
 
     fn cells(&self, table: Table, event: &Json, now: Timestamp) -> Vec<Json> {
