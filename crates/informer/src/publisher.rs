@@ -256,9 +256,8 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Handles stored objects that have turned out to be undecodable. Lists these objects as undecodable and restores
-    /// their last decodable states. An object without a decodable state is deleted. Subscribers are notified only of
-    /// the deletions, because their events already contain the decodable states. The caller must have the
-    /// [turn](Self::turn).
+    /// their earlier decodable states. An object without a decodable state is deleted. Subscribers that have already
+    /// received the decodable state receive nothing. The caller must have the [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
@@ -272,14 +271,17 @@ impl<T: Object> Publisher<T> {
         if changes.is_empty() {
             return;
         }
-        // Only objects that had a decodable state were delivered to subscribers.
-        let gone: Vec<ObjectKey> =
-            changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
-        let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
+        let states: Vec<(ObjectKey, Option<Stored<T>>)> = changes.clone();
         let (written, queues) = self.write(|cache| cache.write_all(changes, entries, ""));
-        let deleted = keys.into_iter().zip(written).filter(|(key, _)| gone.contains(key));
-        let deleted = deleted.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?))));
-        self.notify(Notifications { queues, changes: deleted.collect(), ..Notifications::nothing() });
+        let changes = states.into_iter().zip(written).filter_map(|((key, good), written)| {
+            let bad = written.before?;
+            let change = match good {
+                Some(good) => self.present(Some(bad), good),
+                None => self.unobserved_deletion(bad),
+            };
+            Some((key, change))
+        });
+        self.notify(Notifications { queues, changes: changes.collect(), ..Notifications::nothing() });
     }
 
     pub(crate) fn writes(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! Cached objects. Objects that are decoded when they arrive or when they are first read.
 
+mod fallback;
 mod hot;
 mod lease;
 mod record;
@@ -67,7 +68,7 @@ impl<T> Stored<T> {
     /// only if the object's `Deserialize` implementation is deterministic.
     pub(crate) fn is_readable(&self) -> bool {
         let Self::Lazy(record) = self else { return true };
-        let is_readable = record.is_good() || record.earlier().is_some_and(|earlier| earlier.is_readable());
+        let is_readable = record.is_readable();
         if is_readable {
             record.becomes_known();
         }
@@ -90,14 +91,15 @@ impl<T> Stored<T> {
 
     /// Returns the state that [`read`](Self::read) reads.
     pub(crate) fn good_state(&self) -> Option<Self> {
-        let mut state = self.clone();
-        loop {
-            let earlier = match &state {
-                Self::Lazy(record) if record.object().is_none() => record.earlier()?,
-                Self::Lazy(_) | Self::Eager(..) => return Some(state),
-            };
-            state = earlier;
+        match self {
+            Self::Lazy(record) if record.object().is_none() => record.earlier(),
+            Self::Lazy(_) | Self::Eager(..) => Some(self.clone()),
         }
+    }
+
+    /// Returns `true` if the state is known to be undecodable, so that reads return an earlier state.
+    pub(crate) fn is_bad(&self) -> bool {
+        matches!(self, Self::Lazy(record) if record.is_bad())
     }
 
     /// Returns the field managers of the newest write in this state.
@@ -122,7 +124,7 @@ impl<T> Stored<T> {
         if let Self::Lazy(record) = self
             && !self.is_same(known)
         {
-            record.set_earlier(known);
+            record.follows(known);
         }
     }
 }
@@ -161,20 +163,14 @@ impl<T: Object> Object for Stored<T> {
     }
 }
 
-/// Returns the object of a record, or the last decodable state of the object.
+/// Returns the object of a record, or an earlier decodable state of the object.
 fn read_record<T>(record: &Arc<Record<T>>) -> Option<Arc<T>> {
     if let Some(object) = record.object() {
         return Some(object.into_arc());
     }
-    let mut earlier = record.earlier()?;
-    loop {
-        earlier = match &earlier {
-            Stored::Eager(object, _) => return Some(Arc::clone(object)),
-            Stored::Lazy(record) => match record.object() {
-                Some(object) => return Some(object.into_arc()),
-                None => record.earlier()?,
-            },
-        };
+    match record.earlier()? {
+        Stored::Eager(object, _) => Some(object.into_arc()),
+        Stored::Lazy(earlier) => earlier.object().map(CatchDrop::into_arc),
     }
 }
 

@@ -226,3 +226,20 @@ fn concurrent_readers_of_undecodable_object_get_earlier_state() {
         assert_eq!(objects.found(), 1);
     });
 }
+
+#[test]
+fn undecodable_state_reads_as_any_decoded_earlier_state() {
+    let _turn = TURN.lock();
+    explore(|_| {
+        let objects = Objects::<Counted>::new(1 << 20);
+        let oldest = objects.store(&json("a", "true"), None);
+        let good = objects.store(&json("a", "1"), Some(&oldest));
+        let newest = objects.store(&json("a", "true"), Some(&good));
+        let other = newest.clone();
+        let reader = thread::spawn(move || other.read());
+        let decoded = good.read().unwrap();
+        let last = newest.read().unwrap();
+        let first = reader.join().unwrap();
+        assert!(Arc::ptr_eq(&decoded, &last) && first.is_none_or(|first| Arc::ptr_eq(&first, &last)));
+    });
+}

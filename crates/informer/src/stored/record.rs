@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::mem::{replace, take};
+use std::mem::replace;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use pintle_meta::{Metadata, ObjectKey, ObjectMeta, OwnerRef};
 
+use super::fallback::Fallback;
 use super::source::{Found, Source};
 use super::{Stored, parse_metadata};
 use crate::catch_drop::CatchDrop;
@@ -39,9 +40,9 @@ pub(crate) struct Record<T> {
     pub(super) was_read: AtomicBool,
     slot: Mutex<Slot<T>>,
     decoded: Condvar,
-    /// The earlier state that reads return if this state cannot be decoded. `None` if this state was decoded
+    /// The earlier state that reads return if this state cannot be decoded. Empty if this state was decoded
     /// successfully.
-    earlier: Mutex<Option<Stored<T>>>,
+    fallback: Mutex<Fallback<T>>,
     /// The labels, annotations, finalizers and owners, if they have been read.
     more: OnceLock<Box<ObjectMeta>>,
 }
@@ -126,7 +127,7 @@ impl<T> Record<T> {
             was_read: AtomicBool::new(false),
             slot: Mutex::new(Slot::Empty),
             decoded: Condvar::new(),
-            earlier: Mutex::new(None),
+            fallback: Mutex::new(Fallback::None),
             more: OnceLock::new(),
         })
     }
@@ -224,11 +225,14 @@ impl<T> Record<T> {
         IS_DECODING.set(was_decoding);
         match decoded {
             Ok(object) => {
+                if let Fallback::Unproven(sequence, position) = self.fallback() {
+                    sequence.decoded(position, Stored::Lazy(self.clone()));
+                }
                 self.quality.store(GOOD, Ordering::Release);
                 self.becomes_known();
                 // Drop the value after releasing the lock, because it may be the last reference to an object.
-                let earlier = take(&mut *self.earlier.lock());
-                drop(earlier);
+                let fallback = replace(&mut *self.fallback.lock(), Fallback::None);
+                drop(fallback);
                 Some(CatchDrop::from(Arc::new(object)))
             }
             Err(error) => {
@@ -258,30 +262,55 @@ impl<T> Record<T> {
         self.quality.load(Ordering::Acquire) == GOOD
     }
 
-    fn is_bad(&self) -> bool {
+    pub(super) fn is_bad(&self) -> bool {
         self.quality.load(Ordering::Acquire) == BAD
     }
 
-    /// Returns the state that reads return if this state cannot be decoded.
-    pub(crate) fn earlier(&self) -> Option<Stored<T>> {
-        self.earlier.lock().clone()
+    pub(super) fn fallback(&self) -> Fallback<T> {
+        self.fallback.lock().clone()
     }
 
-    /// Sets the state that reads return if this state cannot be decoded: `known` itself if `known` was decoded
-    /// successfully, and otherwise the state that reads of `known` return. Therefore, states that were never decoded do
-    /// not stay in memory.
-    pub(super) fn set_earlier(&self, known: &Stored<T>) {
-        let earlier = match known {
-            Stored::Eager(..) => known.clone(),
-            Stored::Lazy(record) if record.is_good() => known.clone(),
-            Stored::Lazy(record) => match record.earlier() {
-                Some(earlier) => earlier,
-                None if record.is_bad() => return,
-                None => known.clone(),
-            },
+    /// Returns `true` if it is known that this state or an earlier one can be decoded.
+    pub(super) fn is_readable(&self) -> bool {
+        self.is_good() || self.fallback().is_readable()
+    }
+
+    /// Returns the earlier state that reads return because this state cannot be decoded. Once this method has returned a
+    /// state, it always returns the same state.
+    pub(super) fn earlier(&self) -> Option<Stored<T>> {
+        let (sequence, position) = match self.fallback() {
+            Fallback::None => return None,
+            Fallback::State(state) => return Some(state),
+            Fallback::Unproven(sequence, position) => (sequence, position),
         };
-        let is_readable = earlier.is_readable();
-        let before = self.earlier.lock().replace(earlier);
+        let good = sequence.good_before(position)?;
+        let mut fallback = self.fallback.lock();
+        let before = match &*fallback {
+            Fallback::State(state) => return Some(state.clone()),
+            // Another thread has just decoded this state.
+            Fallback::None => return Some(good),
+            Fallback::Unproven(..) => replace(&mut *fallback, Fallback::State(good.clone())),
+        };
+        drop(fallback);
+        drop(before);
+        self.becomes_known();
+        Some(good)
+    }
+
+    /// Sets the state that reads return if this state cannot be decoded: an earlier decodable state. `known` is the
+    /// previous state.
+    pub(super) fn follows(&self, known: &Stored<T>) {
+        let fallback = match known {
+            Stored::Lazy(record) if !record.is_good() => match record.fallback() {
+                Fallback::None if record.is_bad() => return,
+                Fallback::None => Fallback::start(known.clone()),
+                Fallback::State(state) => Fallback::State(state),
+                Fallback::Unproven(sequence, position) => Fallback::Unproven(sequence, position + 1),
+            },
+            Stored::Eager(..) | Stored::Lazy(_) => Fallback::State(known.clone()),
+        };
+        let is_readable = fallback.is_readable();
+        let before = replace(&mut *self.fallback.lock(), fallback);
         drop(before);
         if is_readable {
             self.becomes_known();

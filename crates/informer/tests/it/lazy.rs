@@ -286,6 +286,58 @@ async fn undecodable_update_reads_as_the_last_good_state() {
     assert_eq!((old.number, new.number, undecodable(&informer)), (7_000, 7_001, vec![]));
 }
 
+/// All subscribers and the cache end with the same state, although the first subscriber asks before any reader has
+/// decoded the only good state.
+#[tokio::test(start_paused = true)]
+async fn good_state_between_undecodable_states_reaches_all_subscribers() {
+    let source = source();
+    source.put_raw(object("a", "first"));
+    let informer = started(&source, lazy(0)).await;
+    let (mut newest, mut each, mut ordered) =
+        (informer.subscribe_newest(), informer.subscribe(), informer.subscribe_ordered(8));
+    for number in [Value::from(7_100), Value::from("third")] {
+        source.put_raw(object("a", number));
+        settle().await;
+    }
+    assert!(newest.try_next().is_none() && each.try_next().is_none(), "no decodable state is known");
+    assert_eq!((informer.lister().get(&key("a")).is_none(), decoded(7_100)), (true, 0));
+    let added = ordered.try_next().unwrap();
+    assert!(matches!(&added, ResourceEvent::Added { object, .. } if object.number == 7_100), "{added:?}");
+
+    checked().await;
+    assert_eq!(informer.lister().get(&key("a")).map(|object| object.number), Some(7_100));
+    assert_eq!(undecodable(&informer), ["ns/a: invalid type: string, expected usize"]);
+    assert!(ordered.try_next().is_none(), "this subscriber has the good state already");
+    let (added, (_, object)) = (each.try_next().unwrap(), newest.try_next().unwrap());
+    assert!(matches!(&added, ResourceEvent::Added { object, .. } if object.number == 7_100), "{added:?}");
+    assert_eq!(object.map(|object| object.number), Some(7_100));
+
+    source.remove(&key("a"));
+    let deleted = taken(&mut ordered).await;
+    assert!(matches!(&deleted[..], [ResourceEvent::Deleted { object, .. }] if object.number == 7_100), "{deleted:?}");
+}
+
+/// The bounded queue merges the last undecodable state with the deletion.
+#[tokio::test(start_paused = true)]
+async fn deletion_of_undecodable_object_reaches_subscriber_of_good_state() {
+    let source = source();
+    source.put_raw(object("a", "first"));
+    let informer = started(&source, lazy(0)).await;
+    let mut ordered = informer.subscribe_ordered(2);
+    for number in [Value::from(7_200), Value::from("third")] {
+        source.put_raw(object("a", number));
+        settle().await;
+    }
+    let added = ordered.try_next().unwrap();
+    assert!(matches!(&added, ResourceEvent::Added { object, .. } if object.number == 7_200), "{added:?}");
+    source.put_raw(object("b", 7_201));
+    settle().await;
+    source.remove(&key("a"));
+    let after = taken(&mut ordered).await;
+    let [ResourceEvent::Deleted { object, .. }, ResourceEvent::Added { .. }] = &after[..] else { panic!("{after:?}") };
+    assert_eq!(object.number, 7_200);
+}
+
 #[tokio::test(start_paused = true)]
 async fn idle_informer_finds_undecodable_objects() {
     let source = source();

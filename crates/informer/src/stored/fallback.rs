@@ -1,0 +1,77 @@
+//! The earlier state that reads return if an object's newest state cannot be decoded.
+
+use std::sync::Arc;
+
+use super::Stored;
+use crate::sync::Mutex;
+
+/// The earlier state that reads return if a state cannot be decoded.
+pub(super) enum Fallback<T> {
+    /// There is no earlier state.
+    None,
+    /// A decodable state.
+    State(Stored<T>),
+    /// No earlier state is known to be decodable yet. The number is the position of the state in the sequence.
+    Unproven(Arc<Sequence<T>>, u32),
+}
+
+/// Consecutive states of an object that were stored before any of them was decoded successfully. Only the oldest of
+/// these states stays in memory, and the first one that a reader decodes.
+pub(super) struct Sequence<T> {
+    /// The state at position 0.
+    oldest: Stored<T>,
+    /// The first decoded state, with its position.
+    decoded: Mutex<Option<(u32, Stored<T>)>>,
+}
+
+impl<T> Fallback<T> {
+    /// Starts a sequence of states with `oldest`, and returns the fallback of the next state.
+    pub(super) fn start(oldest: Stored<T>) -> Self {
+        Self::Unproven(Arc::new(Sequence { oldest, decoded: Mutex::new(None) }), 1)
+    }
+
+    /// Returns `true` if the fallback is known to be decodable.
+    pub(super) fn is_readable(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::State(_) => true,
+            Self::Unproven(sequence, position) => {
+                sequence.oldest.is_readable() || sequence.decoded_before(*position).is_some()
+            }
+        }
+    }
+}
+
+impl<T> Clone for Fallback<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::State(state) => Self::State(state.clone()),
+            Self::Unproven(sequence, position) => Self::Unproven(sequence.clone(), *position),
+        }
+    }
+}
+
+impl<T> Sequence<T> {
+    /// Returns a decodable state that is older than the state at `position`. Decodes the oldest state if no other state
+    /// was decoded yet.
+    pub(super) fn good_before(&self, position: u32) -> Option<Stored<T>> {
+        self.decoded_before(position).or_else(|| self.oldest.read().is_some().then(|| self.oldest.clone()))
+    }
+
+    /// Records that the state at `position` was decoded. Keeps the state with the lowest position, because it is an
+    /// earlier state of most others.
+    pub(super) fn decoded(&self, position: u32, state: Stored<T>) {
+        let mut decoded = self.decoded.lock();
+        let is_lowest = decoded.as_ref().is_none_or(|(lowest, _)| position < *lowest);
+        let before = if is_lowest { decoded.replace((position, state)) } else { None };
+        // Drop the state after releasing the lock, because this can run user-defined `Drop` code.
+        drop(decoded);
+        drop(before);
+    }
+
+    fn decoded_before(&self, position: u32) -> Option<Stored<T>> {
+        let decoded = self.decoded.lock();
+        decoded.as_ref().filter(|(decoded, _)| *decoded < position).map(|(_, state)| state.clone())
+    }
+}
