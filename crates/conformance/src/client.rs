@@ -104,8 +104,8 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits until the body contains more complete lines, and returns the lines without line endings. Returns `None` at
-    /// the end of the body.
+    /// Waits until the next complete lines of the body have arrived, and returns them without line endings. Returns
+    /// `None` at the end of the body.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();

@@ -65,11 +65,11 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to a maximum of 1000 s.
     /// - A change ends the delay, unless the change is attributed to the failed reconciliation. Changes to the
     ///   reconciled object or a dependent are attributed to the reconciliation if they arrive while it runs or up to 5
-    ///   s later. A change that is attributed to the reconciliation only shortens the delay to 30 s. Changes that are
-    ///   attributed to the reconciliation never shorten a delay that the server or the reconciler requested. A change
-    ///   to another [watched](crate::Builder::watches) object ends the delay. Under these rules, changes shorten or end
-    ///   a key's delay at most ten times before the key succeeds. A reconciler that writes and then fails therefore
-    ///   still backs off.
+    ///   s later. A change that is attributed to the reconciliation does not end the delay, but shortens it to 30 s.
+    ///   Such changes never shorten a delay that the server or the reconciler requested. A change to another
+    ///   [watched](crate::Builder::watches) object ends the delay. Under these rules, changes shorten or end a key's
+    ///   delay at most ten times before the key succeeds. A reconciler that writes and then fails therefore still backs
+    ///   off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. If a
     ///   [`Trigger`](crate::Trigger) or a custom source adds a key, the key's delay also ends immediately.
     pub queue: Option<QueueSetup<K>>,

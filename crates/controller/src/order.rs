@@ -1,4 +1,4 @@
-//! Catches panics in a queue order that the user provides.
+//! Catches panics in a user-defined queue order.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -189,7 +189,7 @@ impl Action {
         Self { requeue_after: None }
     }
 
-    /// Reconciles the key again after the delay `after`. A change causes an earlier reconciliation.
+    /// Reconciles the key again after the delay `after`. A change before that reconciles the key immediately.
     ///
     /// If `after` is zero, the rate limiter determines the delay, like `Requeue: true` in controller-runtime. By
     /// default, the first delay is 5 ms. Each further requeue with a zero delay doubles the delay, up to 1000 s. A

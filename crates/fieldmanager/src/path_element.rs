@@ -125,7 +125,7 @@ impl PathElement {
 /// The reason why a list item cannot be identified. The message is formatted lazily.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
-    /// Any other reason, with the error message of Go's library.
+    /// Any other reason. The text is the error message of Go's structured-merge-diff library.
     Reason(&'static str),
     /// The item omits all of these key fields.
     Keyless(&'a [ListKey]),

@@ -239,7 +239,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns all objects if they are computed instead of stored.
+    /// Returns all objects of a kind whose objects are computed for each request. Returns `None` for a stored kind.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         None
     }

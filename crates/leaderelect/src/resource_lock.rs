@@ -1,4 +1,4 @@
-//! Locks that are selected by client-go's name for their kind, such as `leases`.
+//! Creates a lock for a kind of lock object. The kind has the name that client-go uses, such as `leases`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -13,12 +13,12 @@ use crate::finding::{AuditedEnd, Finding};
 /// all contenders.
 ///
 /// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told) to the audit.
-/// Unsafe events are detected with the auditor's own clock, whatever the contenders' clocks show. The audit computes a
-/// lower and an upper bound for the time of each write. The lower bound is the time at which the auditor sent the last
-/// read that did not return the written record. The upper bound is the time at which the auditor first observed the
-/// record. Without a watch, the audit misses changes between two reads.
-/// Without a watch, the audit also cannot decide whether a takeover was early, because the lock may have been released
-/// between two reads. A [`LockAuditor`](crate::LockAuditor) performs the reads.
+/// The audit detects unsafe events with its own clock, so wrong clocks of contenders have no effect. The audit computes
+/// a lower and an upper bound for the time of each write. The lower bound is the time at which the auditor sent the
+/// last read that did not return the written record. The upper bound is the time at which the auditor first observed
+/// the record. Without a watch, the audit misses changes between two reads. Without a watch, the audit also cannot
+/// decide whether a takeover was early, because the lock may have been released between two reads. A
+/// [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,

@@ -35,7 +35,7 @@ pub(crate) struct Rivals<'a, A> {
 }
 
 impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
-    /// Waits until no rival is known to lead a shard.
+    /// Waits until all known rivals have lost their shards.
     pub(crate) async fn wait_until_gone(&self) {
         let mut members = self.members.subscribe();
         loop {

@@ -142,7 +142,7 @@ pub struct VersionedStore {
     tables: HashMap<ResourceKey, Table>,
     /// The approximate size of all change logs together, in bytes.
     log_bytes: usize,
-    /// The resources whose logs contain more than one change, by the revision of the oldest change.
+    /// The resources whose logs contain more than one change. The map is keyed by the revision of the oldest change.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
     /// The owner of each claim, such as an IP address.
     holders: HashMap<String, (ResourceKey, Key)>,

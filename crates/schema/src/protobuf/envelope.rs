@@ -86,7 +86,7 @@ fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     head
 }
 
-/// The envelope of a list. The first bytes of the envelope contain the total length of all items.
+/// The bytes around the items of a list. The first bytes contain the total length of all items.
 #[derive(Debug)]
 pub struct ListEnvelope {
     metadata: Vec<u8>,
@@ -94,7 +94,7 @@ pub struct ListEnvelope {
 }
 
 impl ListEnvelope {
-    /// Creates the envelope of a list with the given metadata.
+    /// Creates the bytes around the items of a list with the given metadata.
     ///
     /// # Errors
     ///

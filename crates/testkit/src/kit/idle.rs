@@ -43,8 +43,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write requests for `during` on the paused clock. Writes that change
-    /// nothing are also forbidden. Writes of Leases and Events are allowed.
+    /// Checks that an idle operator sends no write requests for the time `during`, measured with the paused clock.
+    /// Writes that change nothing are also forbidden. Writes of Leases and Events are allowed.
     ///
     /// # Errors
     ///
