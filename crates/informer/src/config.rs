@@ -145,7 +145,7 @@ pub enum DecodePolicy {
     ///
     /// The informer detects an undecodable object when it is first read. When the informer has been idle for a second,
     /// it also checks objects that have not been read. Before an undecodable object is detected, `undecodable` does not
-    /// list it, and reads return its last decodable state.
+    /// list it, and reads return an earlier decodable state.
     OnRead,
 }
 

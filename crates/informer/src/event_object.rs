@@ -16,7 +16,7 @@ use crate::writer::LastWrite;
 /// object. All readers of the same state share one decoded object. The decoded object stays in memory as long as this
 /// `EventObject` or a clone of it exists.
 ///
-/// If the state in an update cannot be decoded, the `EventObject` dereferences to the last decodable state of the
+/// If the state in an update cannot be decoded, the `EventObject` dereferences to an earlier decodable state of the
 /// object. The metadata of the `EventObject` still comes from the newest state.
 /// [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
 ///

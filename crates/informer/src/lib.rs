@@ -100,7 +100,7 @@
 //!   regardless of the source. An informer has at most 16 lists in flight. All informers on a tokio runtime share a
 //!   limit for offloaded functions, which is about one function per processor.
 //! - [`undecodable`](Lister::undecodable) returns an entry for each object that cannot be decoded. Other objects are
-//!   not affected. For an undecodable object, reads and events return its last decodable state, if there is one.
+//!   not affected. For an undecodable object, reads and events return an earlier decodable state, if there is one.
 //! - Dropping an informer's last handle ends its task. Dropping a [`Subscription`] unsubscribes, and dropping a
 //!   [`HandlerGuard`] removes its handler.
 //!

@@ -104,7 +104,7 @@ impl<T: Object> Lister<T> {
     /// is also missing if a transform or the object's `Metadata` implementation panicked. Like [`Cache::undecodable`],
     /// this call may wait until the entries of the last commit are recorded.
     ///
-    /// The cache keeps the last decodable state of an undecodable object, because without this state, the object would
+    /// The cache keeps an earlier decodable state of an undecodable object, because without this state, the object would
     /// look deleted. An entry is removed when its object becomes decodable or is deleted. Decodable objects are not
     /// affected.
     ///

@@ -169,9 +169,6 @@ impl<T: Object> Publisher<T> {
         choice: u64,
         batch: Batch<ObjectKey, Observed<Stored<T>>>,
     ) -> Notifications<T> {
-        if let Some(source) = self.cache.source() {
-            source.stored_unchecked();
-        }
         let mut notifications = Notifications::nothing();
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
@@ -195,6 +192,9 @@ impl<T: Object> Publisher<T> {
         if !deltas.is_empty() {
             notifications = self.apply_deltas(place, deltas);
         }
+        if let Some(source) = self.cache.source() {
+            source.stored_unchecked();
+        }
         notifications
     }
 
@@ -208,15 +208,21 @@ impl<T: Object> Publisher<T> {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
         for observed in listed {
-            match observed.object {
-                Decoded::Object(object) => objects.push(object),
-                Decoded::Undecodable(entry) => {
-                    // Keep the last decodable state in the cache, so that the object does not appear to be deleted.
-                    let known = self.cache.store.get(&entry.0.key);
-                    objects.extend(known.filter(|known| !was_replaced(Some(known), &entry.0)));
-                    undecodable.push(entry.0.clone());
-                }
-            }
+            let entry = match observed.object {
+                // The cached state may have turned out to be undecodable after the list read it from the cache.
+                Decoded::Object(object) => match self.cache.entry_of(&object) {
+                    Some(entry) => entry,
+                    None => {
+                        objects.push(object);
+                        continue;
+                    }
+                },
+                Decoded::Undecodable(entry) => entry.0.clone(),
+            };
+            // Keep a decodable state in the cache, so that the object does not appear to be deleted.
+            let known = self.cache.store.get(&entry.key);
+            objects.extend(known.filter(|known| !was_replaced(Some(known), &entry)));
+            undecodable.push(entry);
         }
         let (is_first, goes_back, revision) = {
             let mut parts = self.cache.parts();
@@ -225,13 +231,11 @@ impl<T: Object> Publisher<T> {
             (is_first, goes_back, parts.reach(place, Progress::List(resource_version)))
         };
         let mut objects = last_of_each(objects);
-        if !goes_back {
-            // Keep the cached object if the list contains the same version. This comparison needs no lock, because only
-            // the current task writes to the cache.
-            for (key, listed) in &mut objects {
-                let Some(known) = self.cache.store.get(key) else { continue };
-                if is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
-            }
+        // Keep the cached object if the list contains the same version. After a restore of the server, the same version
+        // may be another state. This comparison needs no lock, because only the current task writes to the cache.
+        for (key, listed) in &mut objects {
+            let Some(known) = self.cache.store.get(key) else { continue };
+            if !goes_back && is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
         }
         let (replaced, queues) =
             self.write(|cache| cache.replace_all(place.as_deref(), objects, undecodable, &revision));
@@ -256,30 +260,28 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Handles stored objects that have turned out to be undecodable. Lists these objects as undecodable and restores
-    /// their earlier decodable states. An object without a decodable state is deleted. Subscribers that have already
-    /// received the decodable state receive nothing. The caller must have the [turn](Self::turn).
+    /// their earlier decodable states. An object without a decodable state is deleted. A restored state is sent only to
+    /// subscribers that did not receive it, because no earlier state was known to be decodable at that time. The caller
+    /// must have the [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
-        let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
+        let (mut mended, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
             let Some(bad) = record.upgrade().map(Stored::Lazy) else { continue };
             // A newer state may have replaced the undecodable state.
             if self.cache.store.get(&entry.key).is_some_and(|known| known.is_same(&bad)) {
-                changes.push((entry.key.clone(), bad.good_state()));
-                entries.push(entry);
+                let good = bad.good_state();
+                mended.push((entry.key.clone(), bad, good));
+                entries.push(self.cache.entry(&entry.key).unwrap_or(entry));
             }
         }
-        if changes.is_empty() {
+        if mended.is_empty() {
             return;
         }
-        let states: Vec<(ObjectKey, Option<Stored<T>>)> = changes.clone();
-        let (written, queues) = self.write(|cache| cache.write_all(changes, entries, ""));
-        let changes = states.into_iter().zip(written).filter_map(|((key, good), written)| {
-            let bad = written.before?;
-            let change = match good {
-                Some(good) => self.present(Some(bad), good),
-                None => self.unobserved_deletion(bad),
-            };
-            Some((key, change))
+        let changes = mended.iter().map(|(key, _, good)| (key.clone(), good.clone())).collect();
+        let (_, queues) = self.write(|cache| cache.write_all(changes, entries, ""));
+        let changes = mended.into_iter().filter_map(|(key, bad, good)| match good {
+            Some(good) => bad.was_unreadable().then(|| (key, self.present(Some(bad), good))),
+            None => Some((key, self.unobserved_deletion(bad))),
         });
         self.notify(Notifications { queues, changes: changes.collect(), ..Notifications::nothing() });
     }

@@ -37,7 +37,7 @@ pub(crate) enum Stored<T> {
 
 impl<T> Stored<T> {
     /// Returns the object. Decodes the object first if it is not decoded yet. If the object cannot be decoded, returns
-    /// its last decodable state. Returns `None` if the object has no decodable state.
+    /// an earlier decodable state. Returns `None` if the object has no decodable state.
     ///
     /// Decoding runs user code, so the caller must not hold a lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {
@@ -89,15 +89,22 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns the state that [`read`](Self::read) reads.
+    /// Returns the earlier state that reads return if this state is known to be undecodable. Otherwise, returns this
+    /// state.
     pub(crate) fn good_state(&self) -> Option<Self> {
         match self {
-            Self::Lazy(record) if record.object().is_none() => record.earlier(),
+            Self::Lazy(record) if record.is_bad() => record.earlier(),
             Self::Lazy(_) | Self::Eager(..) => Some(self.clone()),
         }
     }
 
-    /// Returns `true` if the state is known to be undecodable, so that reads return an earlier state.
+    /// Returns `true` if a read of this undecodable state found no decodable state. A later read may find one, if an
+    /// earlier state was decoded in the meantime.
+    pub(crate) fn was_unreadable(&self) -> bool {
+        matches!(self, Self::Lazy(record) if record.was_unreadable())
+    }
+
+    /// Returns `true` if it is already known that this state cannot be decoded.
     pub(crate) fn is_bad(&self) -> bool {
         matches!(self, Self::Lazy(record) if record.is_bad())
     }

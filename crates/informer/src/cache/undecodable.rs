@@ -25,7 +25,8 @@ impl<T: Object> Cache<T> {
             return self.lock_undecodable().values().cloned().collect();
         }
         let mut entries = self.lock_undecodable().clone();
-        entries.extend(found);
+        // A recorded entry is newer, because the cache removes the entry of each object that it stores.
+        found.into_iter().for_each(|(key, entry)| _ = entries.entry(key).or_insert(entry));
         entries.into_values().collect()
     }
 
@@ -55,6 +56,16 @@ impl<T: Object> Cache<T> {
     pub(crate) fn is_undecodable(&self, key: impl FnOnce() -> Option<ObjectKey>) -> bool {
         self.has_undecodable.load(atomic::Ordering::Relaxed)
             && key().is_some_and(|key| self.lock_undecodable().contains_key(&key))
+    }
+
+    pub(crate) fn entry(&self, key: &ObjectKey) -> Option<Undecodable> {
+        self.lock_undecodable().get(key).cloned()
+    }
+
+    /// Returns the entry of a stored state that is known to be undecodable and that the cache no longer contains.
+    pub(crate) fn entry_of(&self, state: &Stored<T>) -> Option<Undecodable> {
+        let entry = if state.is_bad() { self.entry(&state.key()) } else { None };
+        entry.filter(|entry| entry.uid == state.uid() && entry.resource_version == state.resource_version())
     }
 
     /// Returns the newest known resourceVersion of the object with this key, even if the newest state is undecodable.

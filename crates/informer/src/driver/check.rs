@@ -22,15 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The number of objects in one batch. Checking a batch takes a few milliseconds.
 const BATCH: usize = 64;
 
-/// Finds stored objects that cannot be decoded, and restores their last decodable states. Also handles undecodable
+/// Finds stored objects that cannot be decoded, and restores earlier decodable states. Also handles undecodable
 /// objects that readers have detected.
 pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {
         source.changed.notified().await;
         mend(publisher, source).await;
-        if source.take_unchecked() {
+        if source.has_unchecked() {
             wait_until_idle(publisher, source).await;
+            // Clear the flag before the check takes its snapshot, so that each later write starts another check.
+            source.clear_unchecked();
             check_all(publisher, source).await;
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct Record<T> {
     is_unknown: AtomicBool,
     /// Whether the object has been read since the clock hand last passed this record.
     pub(super) was_read: AtomicBool,
+    /// Whether a read found no decodable state. Written while `fallback` is locked.
+    was_unreadable: AtomicBool,
     slot: Mutex<Slot<T>>,
     decoded: Condvar,
     /// The earlier state that reads return if this state cannot be decoded. Empty if this state was decoded
@@ -125,6 +127,7 @@ impl<T> Record<T> {
             quality: AtomicU8::new(UNCHECKED),
             is_unknown: AtomicBool::new(true),
             was_read: AtomicBool::new(false),
+            was_unreadable: AtomicBool::new(false),
             slot: Mutex::new(Slot::Empty),
             decoded: Condvar::new(),
             fallback: Mutex::new(Fallback::None),
@@ -283,18 +286,27 @@ impl<T> Record<T> {
             Fallback::State(state) => return Some(state),
             Fallback::Unproven(sequence, position) => (sequence, position),
         };
-        let good = sequence.good_before(position)?;
+        let good = sequence.good_before(position);
         let mut fallback = self.fallback.lock();
-        let before = match &*fallback {
-            Fallback::State(state) => return Some(state.clone()),
+        let before = match (&*fallback, &good) {
+            (Fallback::State(state), _) => return Some(state.clone()),
             // Another thread has just decoded this state.
-            Fallback::None => return Some(good),
-            Fallback::Unproven(..) => replace(&mut *fallback, Fallback::State(good.clone())),
+            (Fallback::None, _) => return good,
+            (Fallback::Unproven(..), Some(good)) => replace(&mut *fallback, Fallback::State(good.clone())),
+            (Fallback::Unproven(..), None) => {
+                self.was_unreadable.store(true, Ordering::Relaxed);
+                return None;
+            }
         };
         drop(fallback);
         drop(before);
         self.becomes_known();
-        Some(good)
+        good
+    }
+
+    pub(super) fn was_unreadable(&self) -> bool {
+        let _fallback = self.fallback.lock();
+        self.was_unreadable.load(Ordering::Relaxed)
     }
 
     /// Sets the state that reads return if this state cannot be decoded: an earlier decodable state. `known` is the

@@ -102,9 +102,12 @@ impl<T> Source<T> {
         self.unknown.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns `true` if an object was stored without being decoded since the last call.
-    pub(crate) fn take_unchecked(&self) -> bool {
-        self.has_unchecked.swap(false, Ordering::AcqRel)
+    pub(crate) fn has_unchecked(&self) -> bool {
+        self.has_unchecked.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn clear_unchecked(&self) {
+        self.has_unchecked.store(false, Ordering::Release);
     }
 }
 

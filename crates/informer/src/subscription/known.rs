@@ -65,35 +65,22 @@ impl<T: Object> Queue<T> {
             return Knowledge { change: None, has_decoded: false };
         }
         let Readability { is_readable, has_decoded, lease } = newest.check();
-        if let Change::Updated { old: Some(old), new } = &change
-            && !is_unknown
-            && reads_equal(old, new)
-        {
-            return Knowledge { change: None, has_decoded };
-        }
         let change = match change {
             Change::Updated { new, .. } if is_unknown => Change::Added { object: new, is_initial: false },
-            Change::Updated { old: Some(old), .. } if !is_readable => {
-                Change::Updated { new: old.clone(), old: Some(old) }
+            Change::Updated { old: Some(old), new } if restores(&old, &new) => {
+                return Knowledge { change: None, has_decoded };
             }
             change => change,
         };
-        let is_known = match &change {
-            Change::Updated { old: Some(old), .. } => old.check().is_readable,
-            Change::Added { .. } | Change::Deleted { .. } | Change::Updated { .. } => is_readable,
-        };
-        if !is_known && !matches!(change, Change::Deleted { .. }) {
+        if !is_readable && !matches!(change, Change::Deleted { .. }) {
             self.unknown.lock().insert(key);
             return Knowledge { change: None, has_decoded };
         }
-        Knowledge { change: is_known.then_some(((key, change), lease)), has_decoded }
+        Knowledge { change: is_readable.then_some(((key, change), lease)), has_decoded }
     }
 }
 
-/// Returns `true` if an undecodable state and another state of the object read as the same earlier state. The subscriber
-/// has already received the earlier state.
-fn reads_equal<T>(old: &Stored<T>, new: &Stored<T>) -> bool {
-    (old.is_bad() || new.is_bad())
-        && !old.is_same(new)
-        && old.good_state().zip(new.good_state()).is_some_and(|(old, new)| old.is_same(&new))
+/// Returns `true` if reads of the undecodable state `old` return `new`. The subscriber has then already received `new`.
+fn restores<T>(old: &Stored<T>, new: &Stored<T>) -> bool {
+    old.is_bad() && old.good_state().is_some_and(|good| good.is_same(new))
 }

@@ -7,11 +7,11 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use pintle_informer::{
-    DecodePolicy, EventObject, InformerConfig, Objects, ResourceEvent, ResourceEventHandler, SharedInformer,
-    Subscription,
+    DecodePolicy, EventObject, InformerConfig, Objects, ReflectorConfig, ResourceEvent, ResourceEventHandler,
+    SharedInformer, Subscription,
 };
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, ObjectMeta, Scope};
-use pintle_testing::{Break, Collection, CollectionConfig};
+use pintle_testing::{Break, Collection, CollectionConfig, Outcome, Verb};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -307,6 +307,9 @@ async fn good_state_between_undecodable_states_reaches_all_subscribers() {
     checked().await;
     assert_eq!(informer.lister().get(&key("a")).map(|object| object.number), Some(7_100));
     assert_eq!(undecodable(&informer), ["ns/a: invalid type: string, expected usize"]);
+    let updated = ordered.try_next().unwrap();
+    let ResourceEvent::Updated { new, .. } = &updated else { panic!("{updated:?}") };
+    assert_eq!((new.number, new.resource_version()), (7_100, "3"), "the metadata is that of the newest state");
     assert!(ordered.try_next().is_none(), "this subscriber has the good state already");
     let (added, (_, object)) = (each.try_next().unwrap(), newest.try_next().unwrap());
     assert!(matches!(&added, ResourceEvent::Added { object, .. } if object.number == 7_100), "{added:?}");
@@ -364,6 +367,40 @@ async fn idle_informer_finds_undecodable_objects() {
     let last = taken(&mut events).await.pop().unwrap();
     assert!(matches!(&last, ResourceEvent::Deleted { object, .. } if object.number == 8_000), "{last:?}");
     assert_eq!((undecodable(&informer), informer.lister().len()), (vec![], 1));
+}
+
+/// A write during the wait for an idle informer does not suppress later checks.
+#[tokio::test(start_paused = true)]
+async fn idle_check_runs_again_after_two_writes() {
+    let source = source();
+    source.put_raw(object("a", 8_100));
+    let informer = started(&source, lazy(1 << 20)).await;
+    source.put_raw(object("b", 8_101));
+    checked().await;
+    source.put_raw(object("c", "bad"));
+    checked().await;
+    assert_eq!(undecodable(&informer), ["ns/c: invalid type: string, expected usize"]);
+    assert_eq!(informer.lister().len(), 2);
+}
+
+/// The list reads the first page from the cache. The object turns out to be undecodable before the last page arrives.
+#[tokio::test(start_paused = true)]
+async fn relist_does_not_bring_back_an_undecodable_object() {
+    // The seed determines whether the list starts before the check of the idle informer.
+    for seed in 0..8 {
+        let source = source();
+        ["a", "b", "c"].iter().for_each(|name| source.put_raw(object(name, 8_200)));
+        source.put_raw(object("a", "bad"));
+        let reflector = ReflectorConfig { page_size: Some(2), ..ReflectorConfig::default() };
+        let config = InformerConfig { reflector, seed: Some(seed), ..lazy(1 << 20) };
+        let informer = started(&source, config).await;
+        source.faults().next_of(Verb::List, [Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(5))]);
+        source.compact();
+        source.break_watches(Break::expired());
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(undecodable(&informer), ["ns/a: invalid type: string, expected usize"]);
+        assert_eq!((informer.lister().len(), informer.lister().get(&key("a")).is_none()), (2, true));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,7 +69,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => Just(event(failure(500, Reason::InternalError))),
     ];
     let broken = (0..4_usize).prop_map(|after| Outcome::Breaks { after, how: Break::cut() });
-    let list_fault = prop_oneof![3 => fault(), 1 => broken];
+    let slow = (1..20_u64).prop_map(|seconds| Outcome::AnswerSlow(Duration::from_secs(seconds)));
+    let list_fault = prop_oneof![3 => fault(), 1 => broken, 1 => slow, 1 => Just(Outcome::Pass)];
     let operation = prop_oneof![
         8 => key().prop_map(Operation::Put),
         4 => key().prop_map(Operation::Delete),
@@ -148,6 +149,16 @@ impl Recorded {
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()
+    }
+
+    /// Checks that the idle informer has found all undecodable objects, although nobody has read them.
+    fn check_found(&self, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
+        let lister = informer.lister();
+        let shown: Vec<ObjectKey> = lister.undecodable().into_iter().map(|entry| entry.key).collect();
+        let broken = self.state_at(u64::MAX).iter().filter(|(_, entry)| entry.is_none());
+        prop_assert_eq!(shown, broken.map(|(key, _)| key.clone()).collect::<Vec<_>>());
+        prop_assert_eq!(lister.len(), lister.list().len(), "each cached object has a decodable state");
+        Ok(())
     }
 
     fn check(&self, informer: &SharedInformer<Pod>, revision: u64) -> Result<(), TestCaseError> {
@@ -336,6 +347,7 @@ async fn run(
     // A new watch delivers the changes that the old watch missed. A silent watch ends when its timeout expires.
     source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
+    source.check_found(&informer)?;
     check_prefix(&source, &informer)?;
     let cached: BTreeMap<ObjectKey, Arc<Pod>> =
         informer.lister().list().into_iter().map(|pod| (pod.key(), pod)).collect();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_informer::reflector::Command;
-use pintle_informer::{InformerConfig, ReflectorConfig, ReflectorError, SharedInformer};
+use pintle_informer::{DecodePolicy, InformerConfig, ReflectorConfig, ReflectorError, SharedInformer};
 use pintle_meta::{RawObject, Reason, Resource, ResourceVersionMatch, Status, WatchEvent};
 use serde_json::json;
 
@@ -347,6 +347,29 @@ async fn undecodable_object_is_fixed_after_a_restore() {
     tokio::time::sleep(Duration::from_secs(300)).await;
     let lister = informer.lister();
     assert_eq!((lister.undecodable().len(), lister.list()[0].metadata.resource_version.as_str()), (0, "60"));
+}
+
+/// A subscriber of lazily decoded objects keeps the last decodable state after a restore, like the cache.
+#[tokio::test(start_paused = true)]
+async fn undecodable_object_of_a_restored_server_keeps_its_state() {
+    for decode in [DecodePolicy::OnArrival, DecodePolicy::OnRead] {
+        let mut bad = pod_json("a", "40");
+        bad["node"] = 7.into();
+        let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
+        let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![bad], "50")];
+        let config = InformerConfig { decode, ..InformerConfig::default() };
+        let informer = SharedInformer::new(scripted(lists, vec![vec![gone]]), config);
+        let (mut newest, mut each) = (informer.subscribe_newest(), informer.subscribe_ordered(8));
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        assert!(newest.try_next().is_some_and(|(_, object)| object.is_some()));
+        assert_eq!(drain(&mut each).await, ["A! a@90"]);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        let lister = informer.lister();
+        assert_eq!((lister.undecodable().len(), lister.list_names()), (1, vec!["a".to_owned()]), "{decode:?}");
+        assert!(std::iter::from_fn(|| newest.try_next()).all(|(_, object)| object.is_some()), "{decode:?}");
+        assert!(drain(&mut each).await.iter().all(|event| event.starts_with('U')), "{decode:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
