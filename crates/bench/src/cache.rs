@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use crate::answer::{self, Setting};
 use crate::feed::Feed;
 use crate::meter::Sample;
-use informer::Kept;
+use informer::{Handling, Kept};
 use slim_pod::SlimPod;
 
 type Work = fn(&Setting, &Runtime) -> Sample;
@@ -34,14 +34,18 @@ const WORKS: &[(&str, Work)] = &[
     ("sync-streaming", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::All, true)),
     ("sync-stripped", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::Stripped, false)),
     ("relist", relist::relist),
-    ("events", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::All)),
-    ("events-stripped", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::Stripped)),
-    ("events-default", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::Unmanaged)),
-    ("events-compact", |setting, runtime| events::events::<Compact<Pod>>(setting, runtime, Kept::Unmanaged)),
+    ("events", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::All, Handling::Metadata)),
+    ("events-stripped", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::Stripped, Handling::Metadata)),
+    ("events-default", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::Unmanaged, Handling::Metadata)),
+    ("events-read", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::Unmanaged, Handling::Object)),
+    ("events-compact", |setting, runtime| {
+        events::events::<Compact<Pod>>(setting, runtime, Kept::Unmanaged, Handling::Metadata)
+    }),
     ("events-8", |setting, runtime| events::events_to(setting, runtime, 8)),
     ("events-64", |setting, runtime| events::events_to(setting, runtime, 64)),
     ("held", |setting, runtime| held::held::<Pod>(setting, runtime, Kept::All)),
     ("held-default", |setting, runtime| held::held::<Pod>(setting, runtime, Kept::Unmanaged)),
+    ("held-read", held::held_read),
     ("held-slim", |setting, runtime| held::held::<SlimPod>(setting, runtime, Kept::All)),
     ("held-compact", |setting, runtime| held::held::<Compact<Pod>>(setting, runtime, Kept::Unmanaged)),
     ("read-compact", held::read_compact),

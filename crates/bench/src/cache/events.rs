@@ -7,7 +7,7 @@ use pintle_informer::SharedInformer;
 use tokio::runtime::Runtime;
 
 use super::Setting;
-use super::informer::{Counted, Counter, Kept, Kind, informer};
+use super::informer::{Counted, Counter, Handling, Kept, Kind, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure};
 
@@ -16,18 +16,18 @@ use crate::meter::{Sample, Tally, measure};
 /// By default, Pintle merges the pending updates of an object for a slow handler. In this workload, the subscriptions
 /// deliver every event, as in the other libraries. The results include the fraction of events that the slowest handler
 /// received.
-pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
+pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, handling: Handling) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
-    round(setting, runtime, &informer, 200_000, 1, 0)
+    round(setting, runtime, &informer, 200_000, &[handling], 0)
 }
 
 /// Measures a single handler, and then `handlers` handlers.
 pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
-    let one = round(setting, runtime, &informer, 200_000, 1, 0);
-    let all = round(setting, runtime, &informer, 200_000, handlers, 1);
+    let one = round(setting, runtime, &informer, 200_000, &[Handling::Metadata], 0);
+    let all = round(setting, runtime, &informer, 200_000, &vec![Handling::Metadata; handlers], 1);
     let times = all.cpu_ns / one.cpu_ns;
     all.with("times the CPU of one", times)
 }
@@ -38,7 +38,7 @@ fn round<T: Kind>(
     runtime: &Runtime,
     informer: &SharedInformer<T>,
     updates: usize,
-    handlers: usize,
+    handlers: &[Handling],
     before: usize,
 ) -> Sample {
     let (stats, n) = (setting.feed().stats(), setting.size(updates));
@@ -46,8 +46,10 @@ fn round<T: Kind>(
     // Use new resource versions in the second round.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
-    let mut counted: Vec<Counted> =
-        (0..handlers).map(|_| Counter::add(informer.subscribe_ordered(stats.pods + n), newest, changed)).collect();
+    let mut counted: Vec<Counted> = handlers
+        .iter()
+        .map(|handling| Counter::add(informer.subscribe_ordered(stats.pods + n), newest, changed, *handling))
+        .collect();
     runtime.block_on(async {
         for handler in &mut counted {
             assert!(handler.guard.synced().await, "the informer runs");

@@ -24,6 +24,20 @@ pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) ->
     sample.with("bytes live", live() - live_before)
 }
 
+/// Measures an informer whose objects have all been read once.
+pub(super) fn held_read(setting: &Setting, runtime: &Runtime) -> Sample {
+    let (resident_before, live_before) = (resident(), live());
+    let informer = informer::<Pod>(setting, Kept::Unmanaged, false);
+    runtime.block_on(start_and_settle(setting, &informer));
+    let sample = measure(|| {
+        let pods = informer.lister().list();
+        assert!(pods.iter().all(|pod| pod.metadata.name.is_some()));
+        Tally::operations(pods.len())
+    });
+    let sample = sample.with("bytes resident, nothing reclaimed", resident() - resident_before);
+    sample.with("bytes live", live() - live_before)
+}
+
 /// Reads each pod once by its key, in random order. Almost every read decodes the pod, because only a few decoded pods
 /// stay in memory.
 pub(super) fn read_compact(setting: &Setting, runtime: &Runtime) -> Sample {

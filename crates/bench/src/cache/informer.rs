@@ -1,5 +1,6 @@
 //! A Pintle informer with a handler that counts objects.
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -38,6 +39,14 @@ pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOw
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
 
+/// What a handler does with each new state.
+#[derive(Clone, Copy)]
+pub(super) enum Handling {
+    Metadata,
+    /// Reads a field of the object, which decodes the object.
+    Object,
+}
+
 pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: bool) -> SharedInformer<T> {
     let client =
         RestClient::new(ClientConfig::new(setting.server.unwrap_or_default())).expect("the server has an address");
@@ -54,6 +63,7 @@ pub(super) struct Counter {
     /// An object is in its newest state if it has this resource version or a later version.
     newest: u64,
     wanted: usize,
+    handling: Handling,
     counts: Arc<Counts>,
     done: watch::Sender<Option<Instant>>,
 }
@@ -73,10 +83,15 @@ pub(super) struct Counted {
 
 impl Counter {
     /// Adds a handler that counts updates until `wanted` objects have reached resource version `newest`.
-    pub(super) fn add<T: Object>(subscription: Subscription<T>, newest: u64, wanted: usize) -> Counted {
+    pub(super) fn add<T: Object>(
+        subscription: Subscription<T>,
+        newest: u64,
+        wanted: usize,
+        handling: Handling,
+    ) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
         let (shared, is_done) = (counts.clone(), done.subscribe());
-        let guard = subscription.handle(Self { newest, wanted, counts, done });
+        let guard = subscription.handle(Self { newest, wanted, handling, counts, done });
         Counted { counts: shared, done: is_done, guard }
     }
 
@@ -101,11 +116,16 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 
     fn on_delete(&self, _: &Arc<T>, _: bool) {}
 
-    /// Reads only the metadata, which avoids decoding the object.
+    /// Reading only the metadata avoids decoding the object.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { .. } => _ = self.counts.adds.fetch_add(1, Ordering::Relaxed),
-            ResourceEvent::Updated { new, .. } => self.updated(new.resource_version()),
+            ResourceEvent::Updated { new, .. } => {
+                if let Handling::Object = self.handling {
+                    black_box(&**new);
+                }
+                self.updated(new.resource_version());
+            }
             ResourceEvent::Deleted { .. } => {}
         }
     }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::runtime::Runtime;
 
 use super::Setting;
-use super::informer::{Counter, Kept, informer};
+use super::informer::{Counter, Handling, Kept, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure, peak, resident};
 
@@ -19,7 +19,7 @@ pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
     runtime.block_on(start_and_settle(setting, &informer));
     let stats = setting.feed().stats();
     let changed = stats.pods / 100;
-    let mut counted = Counter::add(informer.subscribe(), stats.version + 1, changed);
+    let mut counted = Counter::add(informer.subscribe(), stats.version + 1, changed, Handling::Metadata);
     let synced = runtime.block_on(counted.guard.synced());
     assert!(synced, "the informer runs");
     let steady = resident();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::runtime::Builder;
 
 use super::Setting;
-use super::informer::{Counter, Kept, informer};
+use super::informer::{Counter, Handling, Kept, informer};
 use crate::meter::{Sample, Tally, measure, thread_cpu};
 
 /// Runs the first list of an informer on a single-threaded runtime until a handler has received all objects. Meanwhile,
@@ -18,7 +18,7 @@ pub(super) fn stall(setting: &Setting) -> Sample {
     let (mut longest, mut longest_cpu) = (Duration::ZERO, Duration::ZERO);
     let sample = measure(|| {
         runtime.block_on(async {
-            let mut handler = Counter::add(informer.subscribe(), u64::MAX, 1);
+            let mut handler = Counter::add(informer.subscribe(), u64::MAX, 1, Handling::Metadata);
             informer.start();
             let synced = async {
                 informer.wait_for_sync().await.expect("the informer runs");

@@ -6,7 +6,7 @@ use pintle_informer::SharedInformer;
 use tokio::runtime::Runtime;
 
 use super::Setting;
-use super::informer::{Counted, Counter, Kept, Kind, informer};
+use super::informer::{Counted, Counter, Handling, Kept, Kind, informer};
 use crate::meter::{Sample, Tally, measure};
 
 /// Measures the time from the informer's start until its store is complete. The client is created before the
@@ -27,7 +27,7 @@ pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, st
 /// Starts the informer. Waits until the informer has synced and the handler is done. Returns the handler's counts and
 /// the time until the informer had synced.
 async fn start<T: Kind>(informer: &SharedInformer<T>) -> (Counted, Duration) {
-    let mut counted = Counter::add(informer.subscribe(), u64::MAX, 1);
+    let mut counted = Counter::add(informer.subscribe(), u64::MAX, 1, Handling::Metadata);
     let begin = Instant::now();
     informer.start();
     informer.wait_for_sync().await.expect("the informer runs");
