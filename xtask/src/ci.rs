@@ -169,6 +169,7 @@ impl Report {
         println!("{:12} {:6} {:6.1} s", "all", if failed.is_empty() { "ok" } else { "FAILED" }, took.as_secs_f64());
         tests.closing_lines.iter().for_each(|line| println!("{line}"));
         if !failed.is_empty() {
+            tests.panics.iter().for_each(|line| println!("{line}"));
             println!("failed steps: {}", failed.join(", "));
         }
         println!("{} passed, {} failed", tests.passed, tests.failed);

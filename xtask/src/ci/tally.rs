@@ -5,13 +5,19 @@ pub(super) struct Tally {
     pub(super) passed: u64,
     pub(super) failed: u64,
     pub(super) closing_lines: Vec<String>,
+    /// The panic messages of failed tests, each with its first line of text. A failed test may print much else.
+    pub(super) panics: Vec<String>,
 }
 
 impl Tally {
     /// Reads the output of `cargo test`.
     pub(super) fn read(output: &str) -> Self {
         let mut tally = Self::default();
-        for line in output.lines().map(str::trim) {
+        let mut lines = output.lines().map(str::trim);
+        while let Some(line) = lines.next() {
+            if line.starts_with("thread '") && line.contains(" panicked at ") {
+                tally.panics.extend([line, lines.next().unwrap_or_default()].map(str::to_owned));
+            }
             let Some(numbers) = line.strip_prefix("test result:") else { continue };
             let (passed, failed) = (count(numbers, "passed"), count(numbers, "failed"));
             tally.passed += passed;
@@ -27,6 +33,7 @@ impl Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.closing_lines.extend(other.closing_lines);
+        self.panics.extend(other.panics);
     }
 }
 
@@ -52,5 +59,12 @@ mod tests {
         check(&format!("running 16 tests\n{line}\n{line}"), 32, 0);
         check("test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out", 0, 0);
         check("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out", 3, 2);
+    }
+
+    #[test]
+    fn panic_messages_of_failed_tests_are_collected() {
+        let panic = "thread 'queue::first' (17) panicked at src/queue.rs:3:5:\nassertion failed: queue.is_empty()\n";
+        let tally = Tally::read(&format!("a line\n{panic}note: run with\n"));
+        assert_eq!(tally.panics.join("\n") + "\n", panic);
     }
 }
