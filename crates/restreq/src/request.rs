@@ -289,7 +289,11 @@ impl Request {
     }
 
     /// Sets the maximum number of retries. 10 by default. This setter works even if an earlier setter has failed.
-    /// Requests are only retried if it is safe, whatever the maximum number of retries.
+    ///
+    /// A request is retried if the server asks for it with `Retry-After`, like in client-go. After a 5xx other than 501
+    /// and 503, the server may already have made the change. Requests that would then make a second change, such as a
+    /// create with `generateName` or a JSON patch without a `test` operation, are not retried. After a lost connection,
+    /// only requests that change nothing when they are repeated are retried.
     ///
     /// If the request has no deadline, the total pause between attempts is limited to one minute. When this limit is
     /// reached, or when the retry budget of the client is exhausted, the last response is returned. The retry budget

@@ -66,8 +66,8 @@ pub(crate) enum Repetition {
     Guarded,
     /// Repeating the request makes the same change again, which can overwrite changes by other clients.
     Unsafe,
-    /// Repeating the request creates another object.
-    CreatesAnother,
+    /// Repeating the request makes another change, such as creating a second object or adding a second list item.
+    Accumulates,
 }
 
 /// The part of an attempt's outcome that is relevant for retries.
@@ -121,7 +121,7 @@ impl Retry {
         }
         let wait = match outcome {
             Outcome::Refused(wait) | Outcome::Unavailable(wait) => Some(wait),
-            Outcome::ServerError(wait) => Some(wait).filter(|_| repetition() != Repetition::CreatesAnother),
+            Outcome::ServerError(wait) => Some(wait).filter(|_| repetition() != Repetition::Accumulates),
             Outcome::Unprocessed => Some(Duration::ZERO),
             Outcome::Lost => Some(RECONNECT_WAIT).filter(|_| repetition().changes_nothing()),
             Outcome::Stale => Some(Duration::ZERO).filter(|_| repetition().changes_nothing()),
@@ -195,12 +195,15 @@ impl Repetition {
         let is_guarded = match method.as_str() {
             "GET" | "HEAD" | "OPTIONS" => return Self::Harmless,
             "PUT" => fields().metadata.has_resource_version(),
+            "PATCH" if is_json_patch(headers) => {
+                return if has_test(body) { Self::Unsafe } else { Self::Accumulates };
+            }
             "PATCH" => is_apply(headers) || fields().metadata.has_resource_version(),
             "DELETE" => {
                 let Preconditions { uid, resource_version } = fields().preconditions;
                 !uid.is_empty() || !resource_version.is_empty()
             }
-            "POST" if has_generated_name(body) => return Self::CreatesAnother,
+            "POST" if has_generated_name(body) => return Self::Accumulates,
             _ => false,
         };
         if is_guarded { Self::Guarded } else { Self::Unsafe }
@@ -220,8 +223,27 @@ fn has_generated_name(body: &Body) -> bool {
     }
 }
 
+/// Returns `true` if `body` is a JSON patch with a `test` operation. If the patch was already applied, such a test
+/// usually fails.
+fn has_test(body: &Body) -> bool {
+    #[derive(Deserialize)]
+    struct Operation<'a> {
+        op: &'a str,
+    }
+    let Body::Bytes(text) = body else { return false };
+    serde_json::from_slice::<Vec<Operation<'_>>>(text).is_ok_and(|all| all.iter().any(|one| one.op == "test"))
+}
+
 fn is_apply(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"))
+    has_content_type(headers, b"application/apply-patch")
+}
+
+fn is_json_patch(headers: &HeaderMap) -> bool {
+    has_content_type(headers, b"application/json-patch")
+}
+
+fn has_content_type(headers: &HeaderMap, start: &[u8]) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(start))
 }
 
 #[derive(Default, Deserialize)]
@@ -297,7 +319,7 @@ mod tests {
     #[test]
     fn retry_depends_on_outcome_and_repetition() {
         const REPETITIONS: [Repetition; 4] =
-            [Repetition::Harmless, Repetition::Guarded, Repetition::Unsafe, Repetition::CreatesAnother];
+            [Repetition::Harmless, Repetition::Guarded, Repetition::Unsafe, Repetition::Accumulates];
         let after = Duration::from_secs(7);
         for (outcome, again) in [
             (Outcome::Refused(after), [true, true, true, true]),
@@ -367,16 +389,27 @@ mod tests {
             ("PUT", "", "text", Repetition::Unsafe),
             ("POST", "", plain, Repetition::Unsafe),
             ("POST", "", none, Repetition::Unsafe),
-            ("POST", "", generated, Repetition::CreatesAnother),
+            ("POST", "", generated, Repetition::Accumulates),
             ("POST", "", r#"{"metadata":{"name":"a","generateName":"a-"}}"#, Repetition::Unsafe),
-            ("POST", "", r#"{"metadata":{"name":null,"generateName":"a-"}}"#, Repetition::CreatesAnother),
-            ("POST", "application/yaml", "metadata:\n  generateName: a-\n", Repetition::CreatesAnother),
+            ("POST", "", r#"{"metadata":{"name":null,"generateName":"a-"}}"#, Repetition::Accumulates),
+            ("POST", "application/yaml", "metadata:\n  generateName: a-\n", Repetition::Accumulates),
             ("POST", "application/yaml", "metadata:\n  name: a\n", Repetition::Unsafe),
-            ("POST", "application/vnd.kubernetes.protobuf", "k8s\0\n", Repetition::CreatesAnother),
+            ("POST", "application/vnd.kubernetes.protobuf", "k8s\0\n", Repetition::Accumulates),
             ("PATCH", "application/apply-patch+yaml", "a: b", Repetition::Guarded),
             ("PATCH", "application/merge-patch+json", plain, Repetition::Unsafe),
             ("PATCH", "application/merge-patch+json", versioned, Repetition::Guarded),
-            ("PATCH", "application/json-patch+json", "[]", Repetition::Unsafe),
+            (
+                "PATCH",
+                "application/json-patch+json",
+                r#"[{"op":"add","path":"/a/-","value":1}]"#,
+                Repetition::Accumulates,
+            ),
+            (
+                "PATCH",
+                "application/json-patch+json",
+                r#"[{"op":"test","path":"/a","value":1},{"op":"add","path":"/a","value":2}]"#,
+                Repetition::Unsafe,
+            ),
             ("DELETE", "", none, Repetition::Unsafe),
             ("DELETE", "", r#"{"preconditions":{"uid":"u"}}"#, Repetition::Guarded),
             ("DELETE", "", r#"{"preconditions":{"resourceVersion":"7"}}"#, Repetition::Guarded),

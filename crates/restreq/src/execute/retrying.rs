@@ -125,7 +125,7 @@ impl<'a> Retrying<'a> {
         };
         let (mode, is_write) = (self.mode, self.is_write());
         let wait = self.retry.next_pause(outcome, || match mode {
-            _ if mode.has_effect() => Repetition::CreatesAnother,
+            _ if mode.has_effect() => Repetition::Accumulates,
             // A read of a stream is only retried if it was sent on a reused connection that had died while idle.
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
             _ => Repetition::of(&parts.method, &parts.headers, &parts.body),
