@@ -49,6 +49,8 @@ pub struct RestMapper {
     /// The turn at which the cache was last invalidated. Documents that were fetched in an earlier turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
+    /// The error of the last failed fetch, with the turn at which it failed.
+    failed: Mutex<Option<(u64, ApiError)>>,
     /// Held during a fetch. Lookups only acquire this lock after a cache miss.
     fetch_lock: tokio::sync::Mutex<()>,
 }
@@ -127,6 +129,7 @@ impl RestMapper {
             turns: AtomicU64::new(1),
             forgotten: AtomicU64::new(0),
             known: Mutex::new(None),
+            failed: Mutex::new(None),
             fetch_lock: tokio::sync::Mutex::new(()),
         }
     }
@@ -213,18 +216,35 @@ impl RestMapper {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
+        let begun = self.turns.fetch_add(1, Ordering::Relaxed);
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents while this one waited for the lock.
+        // Another lookup may have fetched the documents, or failed, while this one waited for the lock.
         if let Some(known) = self.last(after) {
             return Ok(known);
+        }
+        if let Some(error) = self.failed_since(begun) {
+            return Err(error);
         }
         if let Some(last) = self.last(0) {
             tokio::time::sleep_until(last.asked + MIN_INTERVAL).await;
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        let new = Arc::new(discover::ask(&self.client, turn).await?);
+        let new = match discover::ask(&self.client, turn).await {
+            Ok(new) => Arc::new(new),
+            Err(error) => {
+                let failed = (self.turns.fetch_add(1, Ordering::Relaxed), error.clone());
+                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(failed);
+                return Err(error);
+            }
+        };
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(new.clone());
         Ok(new)
+    }
+
+    /// Returns the error of the last fetch if the fetch failed after turn `begun`.
+    fn failed_since(&self, begun: u64) -> Option<ApiError> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.as_ref().filter(|(turn, _)| *turn > begun).map(|(_, error)| error.clone())
     }
 
     /// Returns the cached documents if they were fetched after turn `after` and after the last invalidation.

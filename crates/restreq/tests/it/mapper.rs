@@ -123,6 +123,17 @@ async fn concurrent_misses_share_one_fetch_per_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn concurrent_lookups_share_a_failed_fetch() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::Silence).await;
+    let mapper = RestMapper::new(server.client());
+    let began = tokio::time::Instant::now();
+    let results = join_all((0..20).map(|_| mapper.named("pods"))).await;
+    assert!(results.into_iter().all(|result| matches!(result, Err(MappingError::Api(_)))));
+    assert!(began.elapsed() < Duration::from_secs(80), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn cache_hit_does_not_wait_for_a_fetch() {
     fn silent_later(seen: &Seen, before: usize) -> Reply {
         if before < 2 { aggregated(seen, before) } else { Reply::Silence }
