@@ -169,7 +169,7 @@ async fn reset_response_is_an_error_unless_it_is_complete() {
     for (reason, length, is_complete) in [
         (Reason::CANCEL, None, false),
         (Reason::INTERNAL_ERROR, None, false),
-        (Reason::NO_ERROR, None, true),
+        (Reason::NO_ERROR, None, false),
         (Reason::NO_ERROR, Some("2"), true),
         (Reason::NO_ERROR, Some("3"), false),
     ] {
@@ -191,4 +191,21 @@ async fn reset_response_is_an_error_unless_it_is_complete() {
         let answer = soon(client.get().max_retries(0).send()).await;
         assert_eq!(answer.is_ok(), is_complete, "{reason:?} {length:?}: {answer:?}");
     }
+}
+
+/// The server does not need the rest of the request body (RFC 9113, section 8.1).
+#[tokio::test]
+async fn response_is_complete_although_the_upload_is_refused() {
+    let (client, _) = serve(|request, mut respond| async move {
+        let head = Response::builder().header("content-type", "application/json").body(()).unwrap();
+        let mut body = respond.send_response(head, false).unwrap();
+        body.send_data(Bytes::from_static(b"{}"), true).unwrap();
+        tokio::task::yield_now().await;
+        body.send_reset(Reason::NO_ERROR);
+        drop(request);
+    })
+    .await;
+    let endless = stream::repeat_with(|| Ok(Bytes::from_static(&[b'a'; 512])));
+    let answer = soon(client.post().body_stream(endless).send()).await;
+    assert!(answer.is_ok(), "{answer:?}");
 }

@@ -213,10 +213,11 @@ impl ResponseBody {
         }
     }
 
-    /// Returns `true` if the server reset the stream with the reason `NO_ERROR` after a complete body. In contrast, a
-    /// GOAWAY with this reason does not prove that the body is complete.
+    /// Returns `true` if the server reset the stream with the reason `NO_ERROR` after a complete body. Without a
+    /// Content-Length, only END_STREAM proves that the body is complete, because proxies also use this reason if their
+    /// connection to the server is lost. A GOAWAY with this reason proves nothing either.
     fn is_complete(&self, error: &h2::Error) -> bool {
-        error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left.is_none_or(|left| left == 0)
+        error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left == Some(0)
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
