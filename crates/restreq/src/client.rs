@@ -125,8 +125,9 @@ pub struct Timeouts {
     /// A DNS lookup by the operating system's resolver cannot be cancelled. A slow lookup can therefore delay the
     /// shutdown of a tokio runtime beyond this timeout.
     pub connect: Duration,
-    /// The timeout for the response headers after the request has been sent. 75 s by default, because kube-apiserver
-    /// ends a request after 60 s with a timeout error. Streams ignore this timeout, because the server may not have any
+    /// The timeout for the response headers. 75 s by default, because kube-apiserver ends a request after 60 s with a
+    /// timeout error. The timeout starts when the request is sent. If chunks of a [streaming
+    /// body](crate::Request::body_stream) were sent before the timeout expires, it starts again. Streams ignore this timeout, because the server may not have any
     /// data to send yet.
     pub headers: Option<Duration>,
     /// The maximum time to wait for the next part of a response body. 60 s by default. Watches and streams ignore this

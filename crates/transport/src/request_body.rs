@@ -4,7 +4,8 @@ use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -23,6 +24,8 @@ pub struct RequestBody {
     pieces: Pieces,
     /// Completes when the response is dropped, after which the rest of the body must not be sent.
     over: Option<oneshot::Receiver<()>>,
+    /// The number of chunks of a streaming body that were taken to be sent.
+    chunks_sent: Option<Arc<AtomicUsize>>,
 }
 
 /// The content of a request body. The mutexes are never contended, but make the body `Sync`, which a shared connection
@@ -57,7 +60,8 @@ impl Default for RequestBody {
 
 impl RequestBody {
     fn new(pieces: Pieces) -> Self {
-        Self { pieces, over: None }
+        let chunks_sent = if let Pieces::Whole(_) = pieces { None } else { Some(Arc::default()) };
+        Self { pieces, over: None, chunks_sent }
     }
 
     /// Creates a body from bytes in memory.
@@ -90,6 +94,11 @@ impl RequestBody {
         Some(lease)
     }
 
+    /// Returns the number of chunks that were sent so far. Returns `None` for a body in memory.
+    pub(crate) fn chunks_sent(&self) -> Option<Arc<AtomicUsize>> {
+        self.chunks_sent.clone()
+    }
+
     /// Takes the content out of a body that is in memory. Returns `None` for a streaming body.
     pub(crate) fn take_whole(&mut self) -> Option<Bytes> {
         match &mut self.pieces {
@@ -116,6 +125,9 @@ impl http_body::Body for RequestBody {
             return Poll::Ready(Some(Err("the response was dropped".into())));
         }
         let polled = caught(|| self.pieces.poll_frame(cx));
+        if let (Some(chunks), Some(Poll::Ready(Some(Ok(_))))) = (&self.chunks_sent, &polled) {
+            chunks.fetch_add(1, Ordering::Relaxed);
+        }
         polled.unwrap_or_else(|| Poll::Ready(Some(Err("the body of the request panicked".into()))))
     }
 

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use futures_util::{FutureExt, TryStreamExt};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use pintle_meta::{ApiError, ApiResource, DynamicObject, ErrorKind, Scope, WatchOptions};
 use pintle_ratelimit::ItemBackoffConfig;
 use pintle_restreq::{Api, Error, Http2Config, Phase, RestClient, RestClientConfig, Timeouts};
@@ -19,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn phase(error: Error) -> (Phase, Duration) {
     let Error::Timeout { phase, after, .. } = &error else { panic!("{error}") };
     let found = (*phase, *after);
-    assert!(error.to_string().starts_with("GET http"), "{error}");
+    assert!(["GET http", "POST http"].iter().any(|start| error.to_string().starts_with(start)), "{error}");
     let is_unsent = matches!(ApiError::from(error.clone()).kind, ErrorKind::Connect { refused: false, .. });
     assert_eq!(is_unsent, *phase == Phase::Connect);
     found
@@ -68,6 +69,25 @@ async fn default_deadlines_end_every_wait() {
         let waited = tokio::time::timeout(600 * SECOND, server.client().get().send()).await;
         waited.expect("the test timed out").unwrap_err();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_upload_restarts_the_header_timeout() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::ok()).await;
+    let timeouts = Timeouts { headers: Some(7 * SECOND), ..Timeouts::default() };
+    let client = RestClient::new(RestClientConfig { timeouts, ..server.config().into() }).unwrap();
+    let chunks = |count: usize| {
+        stream::iter(0..count).then(|_| async {
+            tokio::time::sleep(5 * SECOND).await;
+            Ok(Bytes::from_static(b"a"))
+        })
+    };
+    let started = Instant::now();
+    client.post().body_stream(chunks(6)).send().await.unwrap();
+    assert!(started.elapsed() >= 30 * SECOND, "{:?}", started.elapsed());
+    let stalled = chunks(1).chain(stream::pending());
+    assert_eq!(phase(client.post().body_stream(stalled).send().await.unwrap_err()), (Phase::Headers, 7 * SECOND));
 }
 
 #[tokio::test(start_paused = true)]
