@@ -41,6 +41,9 @@ pub struct ApiServerConfig {
     /// The path of a file with users and their tokens, in kube-apiserver's CSV format:
     /// `token,user,uid,"group1,group2"`. The server reads the file once, at startup. Members of `system:masters` have
     /// all permissions. Other users need RBAC roles. Default: `None`, which makes every caller an administrator.
+    ///
+    /// Without a token file, the server rejects requests that may come from web pages: the `Host` must be an IP address
+    /// or a private name such as `localhost`, and an `Origin` must be the server itself or this machine.
     pub token_auth_file: Option<PathBuf>,
     /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed
     /// generate the same values. Default: `None`, which generates random values.

@@ -31,7 +31,8 @@ use crate::server::{ApiServer, StartError};
 /// [kubeconfig](ApiServer::kubeconfig). A controller in the same process can use it [without a socket](ApiServer::in_process).
 ///
 /// The plan reads the cluster with the credentials of the service passed to [`start`](Self::start). Every
-/// client that can connect to the port reads the cluster with these credentials, as with `kubectl proxy`.
+/// client that can connect to the port reads the cluster with these credentials, as with `kubectl proxy`. Requests that
+/// may come from [web pages](crate::ApiServerConfig::token_auth_file) are rejected.
 ///
 /// # Reads
 ///

@@ -7,6 +7,7 @@ mod kubeconfig;
 mod listen;
 mod load;
 pub(crate) mod manifests;
+mod sites;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -76,6 +76,11 @@ impl Authenticator {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
+    /// Returns `true` if there is a token file. Otherwise, every caller is an administrator.
+    pub fn has_users(&self) -> bool {
+        self.tokens.is_some()
+    }
+
     /// Returns a request's user. `now` is the current time in seconds since the epoch.
     /// Removes the bearer token from the WebSocket subprotocols in the headers.
     pub fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {

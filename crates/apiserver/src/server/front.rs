@@ -9,6 +9,8 @@ use crate::http::{Deadline, Incoming, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
+use super::sites;
+
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) registry: Arc<Registry>,
@@ -16,6 +18,11 @@ pub(super) struct Front {
 }
 
 impl Front {
+    /// Returns an error response if the request must not be executed, because it may come from a web page.
+    pub(super) fn refusal<B>(&self, request: &Request<B>) -> Option<Response<ResponseBody>> {
+        if self.registry.authenticator.has_users() { None } else { sites::refusal(request) }
+    }
+
     pub(super) async fn respond(
         self,
         request: Request<Incoming>,

@@ -125,7 +125,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
         let (version, open) = (request.version(), requests.open(&request));
-        let refusal = framing::refusal(&request);
+        let refusal = framing::refusal(&request).or_else(|| front.refusal(&request));
         async move {
             // Returns an error if the budget for request heads is exhausted. The error closes an HTTP/1 connection, but
             // only resets the stream of an HTTP/2 connection.

@@ -103,6 +103,7 @@ async fn invalid_handshakes_are_rejected() {
         (403, "Origin", [KEY, VERSION].concat()),
         (403, "Origin", [KEY, VERSION, "Origin: null\r\n"].concat()),
         (403, "Origin", [KEY, VERSION, "Origin: https://a b\r\n"].concat()),
+        (403, "Origin", [KEY, VERSION, "Origin: https://evil.example\r\n"].concat()),
         (400, "subprotocol", [KEY, VERSION, ORIGIN, "Sec-WebSocket-Protocol: a, b\r\n"].concat()),
     ];
     for (code, why, headers) in refused {
