@@ -39,6 +39,9 @@ type Location = (ResourceKey, Key);
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     dependents: HashMap<String, BTreeSet<Location>>,
+    /// The UIDs of deleted owners that still have dependents. Their kinds may be deleted too, so their state can no
+    /// longer be read.
+    deleted_owners: HashSet<String>,
     /// Maps the UID of each owner in foreground deletion to a dependent that blocks its deletion.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
@@ -78,7 +81,11 @@ impl Controller for Collector {
         self.record_change(&at, change.old.as_deref(), new);
         if change.kind == ChangeKind::Deleted {
             self.blocked.remove(&*change.new.uid());
-            let dependents = self.dependents.get(&*change.new.uid());
+            let uid = change.new.uid();
+            let dependents = self.dependents.get(&*uid);
+            if dependents.is_some() {
+                self.deleted_owners.insert(uid.into_owned());
+            }
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
             }
@@ -140,6 +147,7 @@ impl Collector {
                 dependents.remove(at);
                 if dependents.is_empty() {
                     self.dependents.remove(gone);
+                    self.deleted_owners.remove(gone);
                 }
             }
         }
@@ -274,8 +282,14 @@ impl Collector {
             return Ok(Processed::Done);
         }
         let references = object.owner_references();
-        let owners: Vec<_> =
-            references.iter().map(|reference| owner_state(registry, kinds, target, reference, observed)).collect();
+        // In a plan, the upstream cluster collects the dependents of its own objects.
+        let is_deleted =
+            |reference: &Json| !registry.db.is_mirror() && self.deleted_owners.contains(reference.text("/uid"));
+        let owner = |reference: &Json| match is_deleted(reference) {
+            true => OwnerState::Absent,
+            false => owner_state(registry, kinds, target, reference, observed),
+        };
+        let owners: Vec<_> = references.iter().map(owner).collect();
         if owners.is_empty() || owners.contains(&OwnerState::Unknown) {
             return Ok(Processed::Done);
         }

@@ -58,6 +58,30 @@ async fn unwritable_dependents_do_not_block_others_and_are_retried() {
     }
 }
 
+#[tokio::test]
+async fn dependents_are_deleted_although_the_definition_is_gone() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let names = json!({"plural": "widgets", "kind": "Widget"});
+    let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": schema(false)});
+    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": spec});
+    assert_eq!(call(&server, Method::POST, DEFINITIONS, definition).await.code, 201);
+    server.settle().await;
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "owner"}});
+    let owner = call(&server, Method::POST, WIDGETS, widget).await.body;
+    let uid = &owner["metadata"]["uid"];
+    let reference = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "owner", "uid": uid});
+    for number in 0..50 {
+        let map = json!({"metadata": {"name": format!("m{number}"), "ownerReferences": [reference]}});
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, map).await.code, 201);
+    }
+    assert_eq!(delete(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.code, 200);
+    server.settle().await;
+    let left = get(&server, CONFIG_MAPS).await.body;
+    let left = left["items"].as_array().into_iter().flatten().map(|map| map["metadata"]["name"].to_string());
+    let left: Vec<String> = left.collect();
+    assert!(!left.iter().any(|name| name.contains('m')), "{left:?}");
+}
+
 fn dependent(name: &str, owner: &Json, blocks: bool) -> Json {
     let mut reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": blocks});
     reference.set("name", owner["metadata"]["name"].clone());
