@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Requester;
 use pintle_apimachinery::request::options::WriteOptions;
 use pintle_apimachinery::request::user::User;
+use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_json::Json;
 use pintle_kinds::RequestTarget;
 use pintle_kinds::decode::{self, RawBody};
@@ -62,7 +63,7 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind(group, version, text("kind")) else {
         let message = format!("no kind {:?} is served in version {api_version:?}", text("kind"));
-        return Err(pintle_apimachinery::failure::Failure::bad_request(message));
+        return Err(Failure::bad_request(message));
     };
     let namespace = match object["metadata"]["namespace"].as_str() {
         _ if !kind.is_namespaced() => "",
@@ -72,9 +73,22 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
     let target = RequestTarget::new(kind.clone(), namespace, "");
     let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
+    let calls = WebhookCalls::default();
+    kind.strategy.with_conversions(&calls).map(|strategy| strategy.to_stored(decoded.value.clone()));
+    if calls.has_missing() {
+        return Err(needs_conversion(api_version));
+    }
     let options = WriteOptions::default();
     let manager =
         Writer::new(&options, LOADER, registry.clock.now_text()).with_requester(Requester::new(User::admin()));
     registry.create(&target, decoded.value, &manager)?;
     Ok(())
+}
+
+/// Only requests call webhooks, because loading does not wait for other servers.
+fn needs_conversion(api_version: &str) -> Failure {
+    Failure::bad_request(format!(
+        "a webhook must convert objects of {api_version}: load the object in the storage version of its definition, or \
+         create it with a request"
+    ))
 }
