@@ -40,7 +40,7 @@ use pintle_kinds::decode;
 use pintle_meta::FieldSelector;
 use pintle_serving::body::ResponseBody;
 use pintle_serving::body_budget::BodyBudget;
-use pintle_serving::offload::Offload;
+use pintle_serving::offload::{self, Offload};
 use pintle_storage::committed::Committed;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
@@ -101,6 +101,18 @@ impl Call {
             warnings: Vec::new(),
         };
         (call, incoming)
+    }
+
+    /// Prepares the calls of admission webhooks and the evaluation of admission policies, if there are any.
+    fn prepare_admission(&mut self, registry: &Registry) {
+        if registry.has_webhooks() {
+            self.requester.webhooks.get_or_insert_default();
+            self.schema_weight = offload::ALWAYS;
+        }
+        if registry.has_policies() {
+            // The expressions of admission policies can be expensive, even for a small object.
+            self.schema_weight = offload::ALWAYS;
+        }
     }
 
     /// Returns a header's value. Returns an empty string if the header is absent or not valid text.
@@ -334,7 +346,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
             let body = body::receive(call, incoming).await?;
             // `read` returns the bytes with a permit to process them. The permit is dropped immediately, because a
             // fault can delay the request.
-            let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
+            let bytes = body::read(registry, call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
         }

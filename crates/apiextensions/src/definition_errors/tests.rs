@@ -225,5 +225,5 @@ fn rules_of_defaults_share_one_budget() {
     let errors = structure::all(&schema, "s", &mut Patterns::default(), &mut { MAX_STEPS });
     let out = errors.iter().filter(|error| error.to_string().contains("running out of cost budget")).count();
     assert_eq!(out, 1, "{errors:?}");
-    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", begin.elapsed());
 }

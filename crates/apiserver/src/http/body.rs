@@ -17,6 +17,7 @@ use pintle_serving::body_budget::{LARGEST_BODY, Unread};
 use pintle_serving::offload;
 
 use super::Call;
+use crate::registry::Registry;
 use crate::watch::{Frame as WatchFrame, Watcher};
 
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
@@ -48,12 +49,14 @@ pub(super) enum RequestBody {
 
 /// Reads the whole request body and waits for a permit to process it. If the body, the stored object or the schema is
 /// large, the code up to the next `.await` is offloaded to another thread.
-pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Bytes> {
+pub(super) async fn read(registry: &Registry, call: &mut Call, request_body: RequestBody) -> Outcome<Bytes> {
     let bytes = match request_body {
         RequestBody::Incoming(incoming) => receive(call, incoming).await?,
         RequestBody::Received(bytes) => bytes,
     };
     let bytes = call.bodies.turn(bytes).await;
+    // A webhook may have been registered while the body arrived.
+    call.prepare_admission(registry);
     let weight = bytes.len().max(call.weight).max(call.schema_weight);
     offload::work_on(if is_costly(call) { offload::ALWAYS } else { weight }).await;
     Ok(bytes)
@@ -100,7 +103,6 @@ mod tests {
 
     use super::*;
     use crate::config::ApiServerConfig;
-    use crate::registry::Registry;
 
     const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
@@ -115,8 +117,9 @@ mod tests {
         }
         [call.weight, call.schema_weight] = weights;
         let here = std::thread::current().id();
+        let reading = registry.clone();
         let work = Offload::new(&registry.offload_permits, async move {
-            let read = read(&call, RequestBody::Received(Bytes::from_static(b"{}"))).await;
+            let read = read(&reading, &mut call, RequestBody::Received(Bytes::from_static(b"{}"))).await;
             (read, std::thread::current().id())
         });
         let (read, there) = work.await;

@@ -35,14 +35,7 @@ pub(super) async fn serve(
     let connects = target.kind.strategy.stream(target.subresource).is_some_and(|stream| stream.connects);
     if connects || !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
-        if registry.has_webhooks() {
-            call.requester.webhooks.get_or_insert_default();
-            call.schema_weight = offload::ALWAYS;
-        }
-        if registry.has_policies() {
-            // The expressions of admission policies can be expensive, even for a small object.
-            call.schema_weight = offload::ALWAYS;
-        }
+        call.prepare_admission(registry);
     }
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())

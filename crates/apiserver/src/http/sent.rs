@@ -18,7 +18,12 @@ use super::encode::Reply;
 use super::{Call, negotiate};
 use crate::registry::{Registry, Written};
 
-pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
+pub(super) async fn read_object(
+    registry: &Registry,
+    call: &mut Call,
+    request_body: RequestBody,
+    kind: &Kind,
+) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
         // If a body has no kind, kube-apiserver responds only if `fieldValidation` is `Ignore`. For all other values,
@@ -31,7 +36,7 @@ pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &K
             _ => unsupported(kind, false),
         });
     }
-    Ok(decode::RawBody::new(body::read(call, request_body).await?, media))
+    Ok(decode::RawBody::new(body::read(registry, call, request_body).await?, media))
 }
 
 pub(super) fn decoded(

@@ -38,16 +38,17 @@ pub(super) async fn scale(
             return Ok(Reply::Object { code: 200, kind, object, format });
         }
         Verb::Update => {
-            let body = sent::read_object(call, request_body, &target.kind).await?;
+            let body = sent::read_object(registry, call, request_body, &target.kind).await?;
             let options = WriteOptions::parse(&call.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
+            drop(body);
             let manager = sent::manager(registry, call, &target, &options);
             registry.update_scale(&target, How::Put, &|_| Ok(decoded.value.clone()), &manager).await?
         }
         Verb::Patch => {
             let patch_kind = sent::patch_kind(call, &target.kind)?;
-            let body = decode::RawBody::new(body::read(call, request_body).await?, patch_kind.body());
+            let body = decode::RawBody::new(body::read(registry, call, request_body).await?, patch_kind.body());
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
             let manager = sent::manager(registry, call, &target, &options);
             registry.get(&target)?;
@@ -74,11 +75,12 @@ pub(super) async fn post(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, &target.kind)?;
-    let body = sent::read_object(call, request_body, &target.kind).await?;
+    let body = sent::read_object(registry, call, request_body, &target.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let undecoded = body.value(("", "")).unwrap_or_default();
     let kind = post_handler.body(target, undecoded.text("/apiVersion"));
     let sent = sent::decoded(call, &kind, &body, &options)?;
+    drop((body, undecoded));
     let manager = sent::manager(registry, call, target, &options);
     call.requester.check_time()?;
     let attempt = || registry.post(post_handler, target, sent.clone(), &manager);

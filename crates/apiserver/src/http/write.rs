@@ -23,9 +23,11 @@ pub(super) async fn create(
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
-    let body = read_object(call, request_body, &kind).await?;
+    let body = read_object(registry, call, request_body, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let object = decoded(call, &kind, &body, &options)?;
+    // Return the permit to process a large body before webhooks are called.
+    drop(body);
     let manager = manager(registry, call, &target, &options);
     let written = match call.requester.webhooks {
         None => registry.create(&target, object, &manager)?,
@@ -44,9 +46,11 @@ pub(super) async fn update(
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
-    let body = read_object(call, request_body, &kind).await?;
+    let body = read_object(registry, call, request_body, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Put)?;
     let object = decoded(call, &kind, &body, &options)?;
+    // Return the permit to process a large body before webhooks are called.
+    drop(body);
     let manager = manager(registry, call, &target, &options);
     let written = registry.guaranteed_update(&target, &UpdateSource::Put(&object), &manager).await?;
     Ok(written_reply(kind, written, format))
@@ -61,7 +65,7 @@ pub(super) async fn patch(
     let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let patch_kind = patch_kind(call, &kind)?;
-    let body = decode::RawBody::new(body::read(call, request_body).await?, patch_kind.body());
+    let body = decode::RawBody::new(body::read(registry, call, request_body).await?, patch_kind.body());
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &target, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, target.subresource);
@@ -83,7 +87,7 @@ pub(super) async fn delete(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
-    let options = delete_options(call, &target, request_body).await?;
+    let options = delete_options(registry, call, &target, request_body).await?;
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
     let attempt = || registry.delete(&target, &options, &call.requester);
@@ -116,7 +120,7 @@ pub(super) async fn delete_collection(
     let selection = Selection::parse(&target, &list)?;
     list.check()?;
     let selection = selection.checked()?;
-    let options = delete_options(call, &target, request_body).await?;
+    let options = delete_options(registry, call, &target, request_body).await?;
     warn_of_orphans(call, &target, &options);
     if let Some(version) = registry.version_to_wait_for(&list)? {
         retrieve::wait_for(registry, &kind, version, None).await?;
@@ -132,9 +136,14 @@ fn warn_of_orphans(call: &mut Call, target: &RequestTarget, options: &DeleteOpti
 }
 
 /// Returns a DELETE request's options, which are in the body, or in the query if there is no body.
-async fn delete_options(call: &mut Call, target: &RequestTarget, request_body: RequestBody) -> Outcome<DeleteOptions> {
+async fn delete_options(
+    registry: &Registry,
+    call: &mut Call,
+    target: &RequestTarget,
+    request_body: RequestBody,
+) -> Outcome<DeleteOptions> {
     let content_type = call.header(CONTENT_TYPE).to_owned();
-    let bytes = body::read(call, request_body).await?;
+    let bytes = body::read(registry, call, request_body).await?;
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }

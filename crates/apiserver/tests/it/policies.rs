@@ -277,7 +277,7 @@ async fn expensive_policies_are_bounded() {
         let (code, message) = create(&server, name, data.clone()).await;
         assert!(matches!(code, 403 | 422), "{name}: {code} {message}");
         let took = begin.elapsed();
-        assert!(took < Duration::from_secs(20), "{name} took {took:?}");
+        assert!(took < Duration::from_secs(50), "{name} took {took:?}");
     }
 }
 
@@ -312,7 +312,7 @@ async fn large_policies_are_compiled_in_bounded_time() {
         let expected = if matches!(name, "chained" | "nested") { 422 } else { 201 };
         assert_eq!(code, expected, "{name}: {message}");
         let took = begin.elapsed();
-        assert!(took < Duration::from_secs(25), "{name} took {took:?}");
+        assert!(took < Duration::from_secs(50), "{name} took {took:?}");
         let path = format!("{ADMISSION}/validatingadmissionpolicybindings/{name}");
         assert_eq!(delete(&server, &path).await.code, 200);
     }
@@ -459,7 +459,7 @@ async fn mutation_cannot_change_the_type_or_grow_without_bound() {
         let begin = Instant::now();
         let (found, message) = create(&server, name, json!({"x": "1"})).await;
         assert!(found == code && message.as_str().is_some_and(|text| text.contains(why)), "{name}: {found} {message}");
-        assert!(begin.elapsed() < Duration::from_secs(20), "{name} took {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(50), "{name} took {:?}", begin.elapsed());
     }
 }
 

@@ -18,7 +18,8 @@ use hyper_util::rt::TokioIo;
 use pintle_apiserver::{ApiServer, ApiServerConfig, eventually};
 use pintle_json::{Json, json};
 use rustls::pki_types::PrivateKeyDer;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
@@ -211,6 +212,49 @@ async fn concurrent_change_is_reviewed_again() {
     assert_eq!((&stored["data"]["wanted"], &stored["metadata"]["labels"]["other"]), (&json!("1"), &json!("1")));
 }
 
+/// A large body only occupies the budget for processing until it is decoded.
+#[tokio::test]
+async fn slow_webhook_does_not_block_large_bodies() {
+    let gate = Arc::new(Semaphore::new(0));
+    let webhook = Webhook::start_with_gate(&["127.0.0.1"], gate.clone(), |_| json!({"allowed": false})).await;
+    let server = Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
+    register(&server, MUTATING, webhook.client_config(), Json::Null).await;
+    let mut creates = tokio::task::JoinSet::new();
+    for number in 0..4 {
+        let server = server.clone();
+        let map = json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "v".repeat(1_400_000)}});
+        creates.spawn(async move { support::call(&server, Method::POST, CONFIG_MAPS, map).await.code });
+    }
+    assert!(eventually(PATIENCE, async || webhook.requests().len() == 4).await, "all creates reach the webhook");
+    gate.add_permits(4);
+    assert_eq!(creates.join_all().await, [400; 4]);
+}
+
+/// The webhook is registered while the body of the request arrives.
+#[tokio::test]
+async fn request_that_began_earlier_is_reviewed() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": false})).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let body = json!({"metadata": {"name": "late"}}).to_string();
+    let head = format!(
+        "POST {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("a connection");
+    socket.write_all(head.as_bytes()).await.expect("a write");
+    // The server sends this response when it begins to read the body.
+    let mut answer = [0; 25];
+    socket.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
+    register(&server, VALIDATING, webhook.client_config(), Json::Null).await;
+    socket.write_all(body.as_bytes()).await.expect("a write");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert_eq!(webhook.requests().len(), 1);
+}
+
 /// All reviews of a create have the uid of the stored object, even though the server computes the object again after
 /// each webhook response.
 #[tokio::test]
@@ -400,4 +444,17 @@ async fn failed_conversion_prevents_the_deletion() {
     assert_eq!(support::delete(&server, &format!("{}/w", widgets("v2"))).await.code, 500);
     assert_eq!(support::delete(&server, &widgets("v2")).await.code, 500);
     assert_eq!(support::get(&server, &format!("{}/w", widgets("v1"))).await.code, 200);
+}
+
+#[tokio::test]
+async fn loading_rejects_objects_that_a_webhook_must_convert() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"result": {"status": "Failure"}})).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    define_widgets(&server, &webhook).await;
+    let widget =
+        |version: &str| format!("{{apiVersion: example.com/{version}, kind: Widget, metadata: {{name: {version}}}}}");
+    assert_eq!(server.load(&widget("v1")).expect("the storage version"), 1);
+    let refused = server.load(&widget("v2")).expect_err("another version").to_string();
+    assert!(refused.contains("a webhook must convert objects of example.com/v2"), "{refused}");
+    assert!(webhook.requests().is_empty());
 }
