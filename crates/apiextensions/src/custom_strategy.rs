@@ -18,7 +18,7 @@ use pintle_schema::Schema;
 use super::field_path::FieldPath;
 use super::rules::{self, RuleTree};
 use super::structural::Structural;
-use super::{columns, default, embedded, prune, validator};
+use super::{columns, default, duplicates, embedded, prune, validator};
 
 /// The data that all versions of a custom resource share.
 pub(super) struct Versions {
@@ -115,7 +115,7 @@ impl CustomStrategy {
         }
         errors.extend(self.status_scale_errors(object));
         errors.extend(embedded::errors(self.schema(), object));
-        errors.extend(validator::duplicates(self.schema(), object, old, ""));
+        errors.extend(duplicates::errors(self.schema(), object, old, ""));
         self.add_rule_errors(&mut errors, object, old);
         errors
     }
@@ -271,6 +271,11 @@ impl Strategy for CustomStrategy {
         embedded::normalise(self.schema(), object);
     }
 
+    /// The object from a server-side apply still has the metadata of embedded objects as the client wrote it.
+    fn normalise(&self, object: &mut Json) {
+        embedded::normalise(self.schema(), object);
+    }
+
     fn defaults(&self, object: &mut Json) {
         default::default(self.schema(), object);
     }
@@ -305,7 +310,7 @@ impl Strategy for CustomStrategy {
             };
             let old_status = old.get("status");
             errors.extend(validator::validate(schema, status, old_status, "status").into_iter().map(shortened));
-            errors.extend(validator::duplicates(schema, status, old_status, "status"));
+            errors.extend(duplicates::errors(schema, status, old_status, "status"));
         }
         errors.extend(self.status_scale_errors(new));
         self.add_rule_errors(&mut errors, new, Some(old));

@@ -5,6 +5,7 @@ mod branches;
 mod children;
 mod default_values;
 pub(super) mod rules;
+mod selectable;
 mod structure;
 #[cfg(test)]
 mod tests;

@@ -50,7 +50,13 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
             {
                 match schema::read_metadata(metadata) {
                     _ if metadata.is_null() => *metadata = Map::default().into(),
-                    Ok(read) => *metadata = read,
+                    Ok(mut read) => {
+                        // In the metadata of a whole object, an empty list resets the managers.
+                        if read.get("managedFields").is_some_and(Json::is_empty) {
+                            read.unset("managedFields");
+                        }
+                        *metadata = read;
+                    }
                     Err(_) => {}
                 }
             }
@@ -134,6 +140,18 @@ mod tests {
 
     use super::super::pattern::Patterns;
     use super::*;
+
+    #[test]
+    fn metadata_of_an_embedded_object_loses_empty_fields() {
+        let schema = json!({"type": "object", "x-kubernetes-embedded-resource": true});
+        let schema = Structural::read(&schema, &mut Patterns::default());
+        let mut object = json!({"metadata": {
+            "name": "", "generation": 0, "labels": {}, "annotations": {"a": "1"}, "finalizers": [], "managedFields": [],
+            "ownerReferences": [], "creationTimestamp": null,
+        }});
+        normalise(&schema, &mut object);
+        assert_eq!(object, json!({"metadata": {"annotations": {"a": "1"}}}));
+    }
 
     #[test]
     fn embedded_objects_with_wrong_types_are_malformed() {

@@ -27,6 +27,7 @@ mod custom_strategy;
 mod default;
 mod definition;
 mod definition_errors;
+mod duplicates;
 mod embedded;
 mod field_path;
 mod formats;

@@ -1,6 +1,6 @@
 //! Validates custom resources against their structural schemas.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
@@ -15,24 +15,16 @@ use super::weight;
 /// Validates the value at `path` against its schema. Nested values that equal the corresponding values in `old` are not
 /// validated.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
-    validate_within(schema, value, old, path, &mut { MAX_STEPS })
+    Validation { steps_left: MAX_STEPS, ..Validation::default() }.run(schema, value, old, path).0
 }
 
-/// Validates a value and subtracts the steps from `steps_left`, a limit that several values share.
-pub(super) fn validate_within(
-    schema: &Structural,
-    value: &Json,
-    old: Option<&Json>,
-    path: &str,
-    steps_left: &mut usize,
-) -> FieldErrors {
-    let mut check = Validation { steps_left: *steps_left, ..Validation::default() };
-    check.validate_value(schema, value, old, FieldPath::Start(path));
-    *steps_left = check.steps_left;
-    if check.steps_left == 0 {
-        check.report_without_path(format_args!("{path:?} takes more than {MAX_STEPS} steps to validate"));
-    }
-    check.errors
+/// Validates a default and subtracts the steps from `steps_left`, a limit that several defaults share. As in
+/// kube-apiserver, a default for `x-kubernetes-int-or-string` can have any type.
+pub(super) fn validate_default(schema: &Structural, default: &Json, steps_left: &mut usize) -> FieldErrors {
+    let check = Validation { steps_left: *steps_left, is_default: true, ..Validation::default() };
+    let (errors, left) = check.run(schema, default, None, "");
+    *steps_left = left;
+    errors
 }
 
 /// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or
@@ -46,12 +38,28 @@ const TEXT_BYTES_PER_STEP: usize = 64;
 #[derive(Default)]
 struct Validation {
     errors: FieldErrors,
-    visits: usize,
+    /// The match count of Go's validation library. If no branch of an `anyOf` or `oneOf` matches, it selects the branch
+    /// whose errors are reported.
+    matches: usize,
     /// The number of remaining validation steps.
     steps_left: usize,
+    /// Whether the value is a default in a definition.
+    is_default: bool,
 }
 
 impl Validation {
+    /// Returns the errors, without duplicates, and the number of remaining steps.
+    fn run(mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> (FieldErrors, usize) {
+        self.validate_value(schema, value, old, FieldPath::Start(path));
+        if self.steps_left == 0 {
+            self.report_without_path(format_args!("{path:?} takes more than {MAX_STEPS} steps to validate"));
+        }
+        let mut seen = HashSet::new();
+        // Several branches, or a branch and the schema itself, can report the same error.
+        let is_new = |error: &FieldError| seen.insert((error.field.clone(), error.message.clone()));
+        (self.errors.into_iter().filter(is_new).collect(), self.steps_left)
+    }
+
     fn validate_value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         if !old.is_some_and(|old| is_unchanged(schema, value, old)) {
             self.validate_changed(schema, value, old, path);
@@ -60,23 +68,25 @@ impl Validation {
 
     /// Validates a value that differs from the old value.
     fn validate_changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
-        self.visits += 1;
         self.spend(1);
         if self.steps_left == 0 {
             return;
         }
-        if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
+        if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !self.is_int_or_string(schema)) {
             // kube-apiserver rejects null for every `enum`, even for an `enum` that contains null.
             if let Some(values) = &schema.limits.values {
                 self.report_unsupported(&values.all, value, path);
             }
+            self.matches += 1;
             return;
         }
         // Validation continues after a wrong type, unless the value is null.
-        if !self.check_type(schema, value, path) && value.is_null() {
+        let has_type = self.check_type(schema, value, path);
+        if !has_type && value.is_null() {
             return;
         }
-        self.validate_branches(schema, value, old, path);
+        self.matches += self.matches_of(schema, value, has_type);
+        self.validate_branches(schema, value, path);
         match value {
             Json::String(text) => self.validate_text(schema, text, path),
             Json::Number(_) => self.validate_number(schema, value, path),
@@ -89,6 +99,10 @@ impl Validation {
         }
     }
 
+    fn is_int_or_string(&self, schema: &Structural) -> bool {
+        schema.int_or_string && !self.is_default
+    }
+
     fn spend(&mut self, steps: usize) {
         self.steps_left = self.steps_left.saturating_sub(steps);
     }
@@ -98,7 +112,7 @@ impl Validation {
     fn check_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let (found, found_format) = type_of(value);
         let allowed: &[&str] = match schema.type_name.as_str() {
-            _ if schema.int_or_string => &["integer", "string"],
+            _ if self.is_int_or_string(schema) => &["integer", "string"],
             "" => &[],
             name => &[name],
         };
@@ -120,22 +134,39 @@ impl Validation {
         false
     }
 
-    fn validate_branches(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
+    /// Returns the part of the match count for the value itself, without its branches, items and members.
+    fn matches_of(&self, schema: &Structural, value: &Json, has_type: bool) -> usize {
+        // One each for the branches, the result of all branches, the `enum`, and the whole value.
+        const ALWAYS: usize = 4;
+        let is_typed = !schema.type_name.is_empty() || !schema.format.is_empty() || self.is_int_or_string(schema);
+        let of_type = if is_typed { 1 + usize::from(has_type) } else { 0 };
+        let of_value = match value {
+            Json::String(_) => 1 + usize::from(formats::is_known(&schema.format, "string")),
+            Json::Number(_) | Json::Array(_) => 2,
+            Json::Object(_) => 1,
+            Json::Null | Json::Bool(_) => 0,
+        };
+        ALWAYS + of_type + of_value
+    }
+
+    /// Unchanged values inside of branches are validated too. Otherwise, a tag that an update does not change would
+    /// match the branches of all tags.
+    fn validate_branches(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) {
         if !schema.any_of.is_empty() {
-            let (fitting, best) = self.try_branches(&schema.any_of, value, old, path);
+            let (fitting, best) = self.try_branches(&schema.any_of, value, path, true);
             if fitting == 0 {
                 self.report_without_path(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
-                self.errors.extend(best);
             }
+            self.adopt(best);
         }
         if !schema.one_of.is_empty() {
             const ONE_OF: &str = "must validate one and only one schema (oneOf).";
-            match self.try_branches(&schema.one_of, value, old, path) {
+            match self.try_branches(&schema.one_of, value, path, false) {
                 (0, best) => {
                     self.report_without_path(format_args!("\"{path}\" {ONE_OF} Found none valid"));
-                    self.errors.extend(best);
+                    self.adopt(best);
                 }
-                (1, _) => {}
+                (1, only) => self.adopt(only),
                 (many, _) => {
                     self.report_without_path(format_args!("\"{path}\" {ONE_OF} Found {many} valid alternatives"))
                 }
@@ -144,9 +175,9 @@ impl Validation {
         if !schema.all_of.is_empty() {
             let mut fitting = 0;
             for branch in &schema.all_of {
-                let errors = self.try_branch(branch, value, old, path).errors;
-                fitting += usize::from(errors.is_empty());
-                self.errors.extend(errors);
+                let attempt = self.try_branch(branch, value, path);
+                fitting += usize::from(attempt.errors.is_empty());
+                self.adopt(attempt);
             }
             match fitting {
                 0 => self.report_without_path(format_args!(
@@ -159,40 +190,44 @@ impl Validation {
             }
         }
         if let Some(not) = &schema.not
-            && self.try_branch(not, value, old, path).errors.is_empty()
+            && self.try_branch(not, value, path).errors.is_empty()
         {
             self.report_without_path(format_args!("\"{path}\" must not validate the schema (not)"));
         }
     }
 
-    /// Returns the number of matching branches. Also returns the errors of the branch whose validation visited the most
-    /// values. If several branches visited this number of values, returns the errors of the first such branch. All
-    /// other errors are dropped immediately to save memory.
-    fn try_branches(
-        &mut self,
-        branches: &[Structural],
-        value: &Json,
-        old: Option<&Json>,
-        path: FieldPath<'_>,
-    ) -> (usize, FieldErrors) {
+    /// Returns the number of matching branches, and one of the branches: the first matching branch, or else the first
+    /// branch with the highest match count. The errors of all other branches are dropped immediately to save memory.
+    /// With `any`, the branches after the first matching branch are not validated.
+    fn try_branches(&mut self, branches: &[Structural], value: &Json, path: FieldPath<'_>, any: bool) -> (usize, Self) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
-            let attempt = self.try_branch(branch, value, old, path);
-            fitting += usize::from(attempt.errors.is_empty());
-            if best.as_ref().is_none_or(|best| attempt.visits > best.visits) {
+            let attempt = self.try_branch(branch, value, path);
+            let fits = attempt.errors.is_empty();
+            let is_better = |best: &Self| attempt.matches > best.matches;
+            if fitting == 0 && (fits || best.as_ref().is_none_or(is_better)) {
                 best = Some(attempt);
             }
+            fitting += usize::from(fits);
+            if any && fits {
+                break;
+            }
         }
-        (fitting, best.map(|best| best.errors).unwrap_or_default())
+        (fitting, best.unwrap_or_default())
     }
 
-    /// Validates the value against a branch and returns the branch's errors. The steps for the branch are included in
-    /// the limit of the whole validation.
-    fn try_branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
-        let mut branch = Self { steps_left: self.steps_left, ..Self::default() };
-        branch.validate_changed(schema, value, old, path);
+    /// Validates the value against a branch. The steps for the branch are included in the limit of the whole validation.
+    fn try_branch(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> Self {
+        let mut branch = Self { steps_left: self.steps_left, is_default: self.is_default, ..Self::default() };
+        branch.validate_changed(schema, value, None, path);
         self.steps_left = branch.steps_left;
         branch
+    }
+
+    /// Adds the result of a branch.
+    fn adopt(&mut self, branch: Self) {
+        self.errors.extend(branch.errors);
+        self.matches += branch.matches;
     }
 
     fn validate_text(&mut self, schema: &Structural, text: &str, path: FieldPath<'_>) {
@@ -255,13 +290,8 @@ impl Validation {
             ));
         }
         let limits = &schema.limits;
-        if let Some(factor) = limits.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
-            self.report(
-                FieldErrorType::Invalid,
-                path,
-                value,
-                format_args!("{path} in body should be a multiple of {factor}"),
-            );
+        if let Some(factor) = limits.multiple_of {
+            self.validate_multiple(value, factor, path);
         }
         let is_above = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
         if let Some(most) = limits.maximum.filter(is_above) {
@@ -272,6 +302,23 @@ impl Validation {
         if let Some(least) = limits.minimum.filter(is_below) {
             let bound = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
             self.report(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
+        }
+    }
+
+    /// kube-apiserver compares integers without floats only if the factor is an integer. For other factors, it rejects
+    /// `1` and accepts `1.0`. Decoding does not keep this difference, so both are accepted.
+    fn validate_multiple(&mut self, value: &Json, factor: f64, path: FieldPath<'_>) {
+        #[expect(clippy::cast_possible_truncation, reason = "compared with the factor below")]
+        let whole = factor as i64;
+        let is_multiple = match (value.as_i64(), value.as_f64()) {
+            #[expect(clippy::cast_precision_loss, reason = "an exact factor is compared")]
+            (Some(integer), _) if whole > 0 && whole as f64 == factor => integer % whole == 0,
+            (_, Some(number)) => is_integer(if factor < 1.0 { 1.0 / factor * number } else { number / factor }),
+            (_, None) => true,
+        };
+        if !is_multiple {
+            let why = format_args!("{path} in body should be a multiple of {factor}");
+            self.report(FieldErrorType::Invalid, path, value, why);
         }
     }
 
@@ -368,84 +415,12 @@ impl Validation {
     }
 }
 
-/// Returns an error for each duplicate item in a list of type `set` or `map`. The path of the error refers to the
-/// second occurrence.
-pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
-    let duplicate_errors = |value: &Json| {
-        let mut errors = FieldErrors::default();
-        collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
-        errors
-    };
-    // If the old value has duplicates, duplicates in the new value are not reported.
-    if old.is_some_and(|old| !duplicate_errors(old).is_empty()) {
-        FieldErrors::default()
-    } else {
-        duplicate_errors(value)
-    }
-}
-
-fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
-    match value {
-        Json::Array(items) => {
-            match schema.list_type.as_str() {
-                "map" => duplicate_keys(schema, items, path, errors),
-                "set" => {
-                    for at in second_occurrences(items.iter()) {
-                        errors.add(|| FieldError::duplicate(path.item(at), &items[at]));
-                    }
-                }
-                _ => {}
-            }
-            if let Some(schema) = &schema.items {
-                for (at, item) in items.iter().enumerate() {
-                    collect_duplicates(schema, item, path.item(at), errors);
-                }
-            }
-        }
-        Json::Object(members) => {
-            for (name, member) in members {
-                if let Some(schema) = schema.member(name) {
-                    collect_duplicates(schema, member, path.member(name), errors);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Reports list map items with equal keys. A null item is treated as an item without keys.
-fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
-    if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
-        let why = "must be an object for an array of list-type map";
-        return errors.add(|| FieldError::invalid(path.item(at), &items[at], why));
-    }
-    let key = |item: &Json| {
-        let keys = schema.list_map_keys.iter();
-        let present = keys.filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
-        Json::Object(present.collect())
-    };
-    let keys: Vec<_> = items.iter().map(key).collect();
-    // If there is a single key, compare only its values.
-    let duplicates = match &schema.list_map_keys[..] {
-        [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
-        _ => second_occurrences(keys.iter()),
-    };
-    for at in duplicates {
-        errors.add(|| FieldError::duplicate(path.item(at), &keys[at]));
-    }
-}
-
-fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut found = Vec::new();
-    for (at, item) in items.enumerate() {
-        let times = seen.entry(item.to_string()).or_default();
-        *times += 1;
-        if *times == 2 {
-            found.push(at);
-        }
-    }
-    found
+/// Returns `true` if Go's validation library treats the number as an integer: it is exact in JSON, and its relative
+/// distance to the integer below is tiny.
+fn is_integer(number: f64) -> bool {
+    const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
+    let whole = number.trunc();
+    number.abs() <= MAX_SAFE && (number == whole || whole >= 1.0 && (number - whole) / (number + whole) < 1e-9)
 }
 
 /// Returns the names of a value's JSON type and format for error messages.
@@ -481,6 +456,74 @@ mod tests {
         }
         let schema = Structural::read(&json!({"type": "string", "nullable": true}), &mut Patterns::default());
         assert!(validate(&schema, &Json::Null, None, "a").is_empty());
+    }
+
+    fn messages(schema: &Json, value: &Json) -> Vec<String> {
+        let schema = Structural::read(schema, &mut Patterns::default());
+        validate(&schema, value, None, "a").into_iter().map(|error| error.to_string()).collect()
+    }
+
+    /// The expected messages come from kube-apiserver 1.36.1.
+    #[test]
+    fn multiples_are_validated_as_in_go() {
+        for (factor, value, factor_in_error) in [
+            (json!(0.5), json!(1.5), None),
+            (json!(0.5), json!(1.25), Some("0.5")),
+            (json!(0.1), json!(0.3), None),
+            (json!(2), json!(4), None),
+            (json!(2), json!(3), Some("2")),
+            (json!(2), json!(4.0), None),
+            (json!(2), json!(1e20), Some("2")),
+            (json!(2), json!(9_007_199_254_740_993_i64), Some("2")),
+            (json!(2.5), json!(7.5), None),
+        ] {
+            let found = messages(&json!({"type": "number", "multipleOf": factor}), &value);
+            let expected = factor_in_error.map(|factor| format!("a in body should be a multiple of {factor}"));
+            assert_eq!(found.len(), usize::from(expected.is_some()), "{factor} {value}: {found:?}");
+            assert!(found.iter().zip(expected).all(|(found, expected)| found.ends_with(&expected)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn error_of_several_branches_is_reported_once() {
+        let branch = json!({"required": ["b"]});
+        let schema = json!({"type": "object", "required": ["b", "c"], "anyOf": [branch, branch]});
+        let found = messages(&schema, &json!({}));
+        let expected = [
+            "<nil>: Invalid value: \"\": \"a\" must validate at least one schema (anyOf)",
+            "a.b: Required value",
+            "a.c: Required value",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    fn tagged(tag: &str, more: Json) -> Json {
+        let mut branch = json!({"properties": {"tag": {"enum": [tag]}}});
+        more.members("").for_each(|(key, value)| branch.set(key, value.clone()));
+        branch
+    }
+
+    #[test]
+    fn unchanged_tag_selects_the_same_branch_in_an_update() {
+        let branches = [tagged("a", json!({"required": ["x"]})), tagged("b", json!({}))];
+        let text = json!({"type": "string"});
+        let properties = json!({"tag": text, "x": {"type": "integer"}});
+        let schema = json!({"type": "object", "properties": properties, "oneOf": branches});
+        let schema = Structural::read(&schema, &mut Patterns::default());
+        let object = |tag: &str, x: i64| json!({"tag": tag, "x": x});
+        assert_eq!(validate(&schema, &object("a", 2), Some(&object("a", 1)), ""), FieldErrors::default());
+        assert!(!validate(&schema, &object("c", 2), Some(&object("c", 1)), "").is_empty());
+        assert_eq!(validate(&schema, &object("c", 1), Some(&object("c", 1)), ""), FieldErrors::default());
+    }
+
+    /// The expected branch comes from kube-apiserver 1.36.1.
+    #[test]
+    fn errors_come_from_the_branch_with_most_matches() {
+        let nested = json!({"oneOf": [{"required": ["in"]}, {"required": ["as"]}]});
+        let branches = [tagged("Text", json!({"required": ["text"], "minProperties": 2})), tagged("Key", nested)];
+        let schema = json!({"type": "object", "properties": {"tag": {"type": "string"}}, "oneOf": branches});
+        let none = "<nil>: Invalid value: \"\": \"a\" must validate one and only one schema (oneOf). Found none valid";
+        assert_eq!(messages(&schema, &json!({"tag": "Key"})), [none, "a.in: Required value"]);
     }
 
     fn steps(schema: &Json, value: &Json) -> usize {

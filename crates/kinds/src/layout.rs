@@ -60,7 +60,9 @@ impl Kind {
 
     /// Converts an object to the JSON that Go would write.
     pub fn normalise(&self, object: &mut Json) {
-        if let Some(schema) = self.schema().filter(|_| self.is_declared()) {
+        if !self.is_declared() {
+            self.strategy.normalise(object);
+        } else if let Some(schema) = self.schema() {
             *object = schema.normalised(std::mem::take(object));
         }
     }

@@ -70,6 +70,9 @@ pub trait Strategy: Send + Sync {
     /// Removes nulls from fields that are not nullable and have no default.
     fn drop_nulls(&self, _object: &mut Json) {}
 
+    /// Converts the declared parts of an object with the layout [`Layout::Free`] to the JSON that Go would write.
+    fn normalise(&self, _object: &mut Json) {}
+
     /// Sets the defaults of missing fields, except [`Kind::defaults`].
     fn defaults(&self, _object: &mut Json) {}
 

@@ -112,7 +112,7 @@ impl Check<'_> {
             }
         };
         if found.is_empty() {
-            let of_values = validator::validate_within(structural, default, None, "", self.steps);
+            let of_values = validator::validate_default(structural, default, self.steps);
             match part.rules.filter(|_| of_values.is_empty()) {
                 Some(rules) => {
                     let of_rules = self.budget.evaluate(rules, structural, default);

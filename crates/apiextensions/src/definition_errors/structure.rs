@@ -30,7 +30,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     branches::undeclared(schema, path, &mut structural);
     let mut structural: Vec<_> = structural.into_iter().collect();
     structural.sort_by_cached_key(ToString::to_string);
-    let mut has_valid_structure = structural.is_empty();
+    let mut has_valid_structure = structural.is_empty() && is_convertible(schema, patterns);
     if has_valid_structure {
         let structural = Structural::read(schema, patterns);
         let mut of_defaults = FieldErrors::default();
@@ -44,6 +44,25 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
         rules::expressions(schema, path, &mut errors);
     }
     errors
+}
+
+/// Returns `true` if kube-apiserver can convert the schema to a structural schema. Otherwise, it does not validate
+/// defaults and CEL rules.
+fn is_convertible(schema: &Json, patterns: &mut Patterns) -> bool {
+    let has_items = match schema.get("items") {
+        Some(Json::Array(_)) => false,
+        None | Some(Json::Null) => schema.text("/type") != "array",
+        _ => true,
+    };
+    let mut is_valid = has_items
+        && schema["$schema"].is_null()
+        && UNSUPPORTED.iter().all(|key| schema[*key].is_null())
+        && schema["x-kubernetes-preserve-unknown-fields"] != false
+        && schema["pattern"].as_str().is_none_or(|pattern| patterns.check(pattern).is_ok());
+    let start = FieldPath::Start("");
+    fields(schema, start, |schema, _| is_valid = is_valid && is_convertible(schema, patterns));
+    branches::each(schema, start, |schema, _| is_valid = is_valid && is_convertible(schema, patterns));
+    is_valid
 }
 
 /// The position of a schema inside the root schema. The position determines the error message for a missing type.
@@ -155,13 +174,15 @@ fn list_type(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
             Some(kind) => FieldError::invalid_text(path.member(LIST), kind, why),
         });
     }
+    if let Some(kind @ ("map" | "set")) = kind
+        && items.is_true("/nullable")
+    {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {kind}");
+        errors.add(|| FieldError::forbidden(path.member("items").member("nullable"), why));
+    }
     match kind {
         Some("map") => keyed(items, &keys, path, errors),
         Some("set") => {
-            if items.is_true("/nullable") {
-                let why = "cannot be nullable when x-kubernetes-list-type is set";
-                errors.add(|| FieldError::forbidden(path.member("items").member("nullable"), why));
-            }
             let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
             let part = match items.text("/type") {
                 "object" => "x-kubernetes-map-type",

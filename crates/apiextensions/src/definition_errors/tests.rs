@@ -227,3 +227,64 @@ fn rules_of_defaults_share_one_budget() {
     assert_eq!(out, 1, "{errors:?}");
     assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", begin.elapsed());
 }
+
+#[test]
+fn defaults_are_not_validated_beside_other_errors() {
+    let items = "s.properties[a].items";
+    for (a, expected) in [
+        (json!({"type": "array"}), format!("{items}: Required value: must be specified")),
+        (
+            json!({"type": "array", "items": [{"type": "string"}]}),
+            format!("{items}: Forbidden: items must be a schema object and not an array"),
+        ),
+        (json!({"type": "string", "id": "x"}), "s.properties[a].id: Forbidden: id is not supported".into()),
+        (
+            json!({"type": "string", "not": {"pattern": "("}}),
+            "s.properties[a].not.pattern: Invalid value: \"(\": must be a valid regular expression, but isn't: error \
+             parsing regexp: missing closing ): `(`"
+                .into(),
+        ),
+    ] {
+        let defaulted = json!({"type": "object", "required": ["k"], "default": {}});
+        let ruled = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self > 0"}]});
+        check(json!({"type": "object", "properties": {"a": a, "b": defaulted, "c": ruled}}), &[&expected]);
+    }
+}
+
+#[test]
+fn items_of_sets_and_keyed_lists_cannot_be_nullable() {
+    for (kind, mut list) in [
+        ("set", json!({"items": {"type": "string", "nullable": true}})),
+        (
+            "map",
+            json!({
+                "items": {
+                    "type": "object", "nullable": true, "required": ["k"], "properties": {"k": {"type": "string"}},
+                },
+                "x-kubernetes-list-map-keys": ["k"],
+            }),
+        ),
+    ] {
+        list.set("type", "array");
+        list.set("x-kubernetes-list-type", kind);
+        let why = format!(
+            "s.properties[a].items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is {kind}"
+        );
+        check(with(list), &[&why]);
+    }
+}
+
+#[test]
+fn default_of_int_or_string_can_have_any_type() {
+    for default in [json!([]), json!({}), json!(true), json!(1.5), json!("a")] {
+        check(with(flagged(&[I], json!({"default": default}))), &[]);
+    }
+    let typed = flagged(&[I], json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "default": []}));
+    check(
+        with(typed),
+        &[
+            "s.properties[a].default: Invalid value: \"\": \"\" must validate at least one schema (anyOf)",
+            "s.properties[a].default: Invalid value: \"array\":  in body must be of type integer: \"array\"",
+        ],
+    );
+}

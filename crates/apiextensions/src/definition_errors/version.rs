@@ -1,17 +1,15 @@
 //! Validates a definition's versions: names, subresources, columns and selectable fields.
 
 use pintle_apimachinery::object::duplicates;
-use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_printable, name_errors};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, is_printable, name_errors};
 use pintle_json::Json;
 
-use super::structure;
-use crate::json_path;
+use super::{selectable, structure};
 use crate::pattern::Patterns;
 use crate::validator::MAX_STEPS;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-const MAX_SELECTABLE: usize = 8;
 /// Limits that kube-apiserver does not have. These limits bound the memory for kinds and tables: each version becomes a
 /// kind with a copy of all names, and a table has a cell for each column of each object.
 const MAX_VERSIONS: usize = 100;
@@ -87,7 +85,7 @@ fn parts(versions: &[&Json]) -> FieldErrors {
         );
     } else {
         for (version, path) in each("/selectableFields", "spec.selectableFields", "selectableFields") {
-            errors.extend(selectable(version, &path));
+            errors.extend(selectable::all(version, &path));
         }
     }
     for (version, path) in
@@ -172,55 +170,4 @@ fn one_column(column: &Json, path: &str) -> FieldErrors {
         _ => {}
     }
     errors
-}
-
-fn selectable(version: &Json, path: &str) -> FieldErrors {
-    let mut errors = FieldErrors::default();
-    let fields: Vec<_> = version.list("/selectableFields").map(|field| field.text("/jsonPath")).collect();
-    let duplicates = duplicates(fields.iter());
-    for (at, text) in fields.iter().enumerate() {
-        let field = format!("{path}[{at}].jsonPath");
-        let invalid = |why: &str| FieldError::invalid_text(field.as_str(), text, why);
-        if text.is_empty() {
-            errors.push(FieldError::required(field, ""));
-        } else if duplicates[at] {
-            errors.push(FieldError::duplicate(field, &Json::from(*text)));
-        } else if !text.starts_with(['.', '[']) {
-            let start = text.split(['.', '[']).next().unwrap_or_default();
-            errors.push(invalid(&format!("is an invalid path: expected [ or . but got: {start}")));
-        } else if json_path::parse(text)
-            .is_ok_and(|steps| steps.iter().any(|step| !matches!(step, json_path::Hop::Member(_))))
-        {
-            errors.push(invalid("is an invalid path: array notation is not allowed"));
-        } else {
-            match declared(version, text) {
-                None => errors.push(invalid("is an invalid path: does not refer to a valid field")),
-                Some(schema) if !["string", "boolean", "integer"].contains(&schema.text("/type")) => {
-                    let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats \
-                               are allowed.";
-                    errors.push(invalid(why));
-                }
-                Some(_) => {}
-            }
-        }
-    }
-    if fields.len() > MAX_SELECTABLE {
-        let message = format!("Too many: {}: must have at most {MAX_SELECTABLE} items", fields.len());
-        errors.push(FieldError::new(FieldErrorType::TooMany, path, message));
-    }
-    errors
-}
-
-/// Returns a selectable field's schema, or `None` for fields in `metadata`.
-fn declared<'a>(version: &'a Json, text: &str) -> Option<&'a Json> {
-    let mut schema = version.at("/schema/openAPIV3Schema")?;
-    let steps = json_path::parse(text).ok()?;
-    if steps.first() == Some(&json_path::Hop::Member("metadata".into())) {
-        return None;
-    }
-    for step in steps {
-        let json_path::Hop::Member(name) = step else { return None };
-        schema = schema.get("properties")?.get(&name)?;
-    }
-    Some(schema)
 }
