@@ -209,7 +209,10 @@ fn run(
     let found = Differences::between(live, &object, &managers, ctx);
     let (mut conflicts, mut bytes_left) = (Vec::new(), MAX_CONFLICTS_SIZE);
     let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
-    for (other, managed) in managers.0.iter().filter(|(other, _)| **other != id) {
+    let mut others: Vec<_> = managers.0.iter().filter(|(other, _)| **other != id).collect();
+    // kube-apiserver sorts the managers in the message by their identities in JSON, so `Apply` precedes `Update`.
+    others.sort_by(|(one, _), (other, _)| (&one.manager, !one.applied).cmp(&(&other.manager, !other.applied)));
+    for (other, managed) in others {
         let version = managed.api_version.as_str();
         let changed = changed.entry(version).or_insert_with(|| found.in_version(version).changed());
         let mut conflicting = managed.set.intersection(changed);

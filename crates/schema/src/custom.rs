@@ -11,41 +11,51 @@ use super::object_meta;
 use super::types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type};
 
 pub(super) fn root(structural: &Json) -> Type {
-    embedded(node(structural))
-}
-
-fn node(schema: &Json) -> Type {
-    let is_set = |name: &str| schema[name].as_bool() == Some(true);
-    let ty = if is_set("x-kubernetes-int-or-string") {
-        Type::Scalar(Scalar::Untyped)
-    } else {
-        match schema["type"].as_str() {
-            Some("object") => object(schema, is_set("x-kubernetes-preserve-unknown-fields")),
-            Some("array") => list(schema),
-            Some("string") => Type::Scalar(Scalar::String),
-            Some("boolean") => Type::Scalar(Scalar::Bool),
-            Some("integer" | "number") => Type::Scalar(Scalar::Number),
-            _ if schema.get("properties").is_some() => object(schema, is_set("x-kubernetes-preserve-unknown-fields")),
-            _ => Type::Any,
+    match structural["type"].as_str() {
+        Some("object") => {
+            let preserve = structural["x-kubernetes-preserve-unknown-fields"] == true;
+            embedded(object(structural, preserve, true))
         }
-    };
-    if is_set("x-kubernetes-embedded-resource") { embedded(ty) } else { ty }
+        _ => embedded(node(structural, false)),
+    }
 }
 
-fn object(schema: &Json, preserve: bool) -> Type {
+/// Returns the type for a schema. `preserve` is true if a schema around it preserves unknown fields: in server-side
+/// apply, kube-apiserver then accepts unknown fields at any depth, although it prunes them afterwards.
+fn node(schema: &Json, preserve: bool) -> Type {
+    let is_set = |name: &str| schema[name].as_bool() == Some(true);
+    let preserve = preserve || is_set("x-kubernetes-preserve-unknown-fields");
+    let is_resource = is_set("x-kubernetes-embedded-resource");
+    let ty = match schema["type"].as_str() {
+        Some("object") => object(schema, preserve, is_resource),
+        Some("array") => list(schema, preserve),
+        Some("string") => Type::Scalar(Scalar::String),
+        Some("boolean") => Type::Scalar(Scalar::Bool),
+        Some("integer" | "number") => Type::Scalar(Scalar::Number),
+        _ if schema.get("properties").is_some() => object(schema, preserve, is_resource),
+        _ => Type::Any,
+    };
+    if is_resource { embedded(ty) } else { ty }
+}
+
+fn object(schema: &Json, preserve: bool, is_resource: bool) -> Type {
     let atomic = schema["x-kubernetes-map-type"].as_str() == Some("atomic");
     match schema.get("additionalProperties") {
         Some(Json::Bool(true)) => return Type::Map(Arc::new(MapType { value: Type::Any, atomic })),
-        Some(value @ Json::Object(_)) => return Type::Map(Arc::new(MapType { value: node(value), atomic })),
+        Some(value @ Json::Object(_)) => {
+            return Type::Map(Arc::new(MapType { value: node(value, preserve), atomic }));
+        }
         _ => {}
     }
     let properties = schema["properties"].as_object();
-    let fields = properties.into_iter().flatten().map(|(name, schema)| field(name, node(schema))).collect();
-    let struct_type = StructRef::custom(Struct::new("", fields, preserve.then_some(Type::Any)));
+    let fields: Vec<Field> =
+        properties.into_iter().flatten().map(|(name, schema)| field(name, node(schema, preserve))).collect();
+    let is_free = preserve || fields.is_empty() && !is_resource;
+    let struct_type = StructRef::custom(Struct::new("", fields, is_free.then_some(Type::Any)));
     Type::Struct { struct_type, atomic }
 }
 
-fn list(schema: &Json) -> Type {
+fn list(schema: &Json, preserve: bool) -> Type {
     let items = schema.get("items");
     let keys = || schema.list("/x-kubernetes-list-map-keys");
     let key = |name: &Json| {
@@ -58,7 +68,7 @@ fn list(schema: &Json) -> Type {
         Some("set") => Topology::Set,
         _ => Topology::Atomic,
     };
-    Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
+    Type::List(Arc::new(ListType { item: items.map_or(Type::Any, |items| node(items, preserve)), topology }))
 }
 
 /// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The schema of `metadata` in the custom resource is
@@ -105,6 +115,10 @@ mod tests {
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             "atom": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
             "either": {"x-kubernetes-int-or-string": true},
+            "text": {"x-kubernetes-int-or-string": true, "type": "string"},
+            "empty": {"type": "object"},
+            "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {"list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}}},
         }}}}));
         let spec = root.child("spec").unwrap();
         let topology = |name: &str| match spec.child(name) {
@@ -117,8 +131,12 @@ mod tests {
         assert_eq!(topology("map"), Topology::Keyed(vec![key("a", None), key("b", Some(json!("x")))]));
         assert!(matches!(spec.child("free").unwrap().child("any"), Some(Type::Any)));
         assert!(matches!(spec.child("atom"), Some(Type::Map(map)) if map.atomic));
-        assert!(matches!(spec.child("either"), Some(Type::Scalar(Scalar::Untyped))));
-        assert!(spec.child("unknown").is_none());
+        assert!(matches!(spec.child("either"), Some(Type::Any)));
+        assert!(matches!(spec.child("text"), Some(Type::Scalar(Scalar::String))));
+        assert!(matches!(spec.child("empty").unwrap().child("any"), Some(Type::Any)));
+        let Some(Type::List(open)) = spec.child("open").unwrap().child("list") else { panic!("no list") };
+        assert!(matches!(open.item.child("any"), Some(Type::Any)));
+        assert!(spec.child("unknown").is_none() && root.child("unknown").is_none());
         assert!(root.child("metadata").unwrap().child("labels").is_some());
     }
 }

@@ -123,6 +123,21 @@ fn eleventh_updater_folds_the_oldest() {
 }
 
 #[test]
+fn conflicts_list_applied_fields_before_updated_fields() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let by = |manager| context(&schema, "v1", manager);
+    let one = apply(None, &config_map(json!({"k": "1"})), false, &by("m1")).unwrap().object;
+    let mut two = one.clone();
+    two["data"]["j"] = "1".into();
+    track_update(Some(&one), &mut two, &by("m1"));
+    let error = apply(Some(&two), &config_map(json!({"j": "2", "k": "2"})), false, &by("m2")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .data.k\nconflicts with \"m1\" using v1:\n- .data.j"
+    );
+}
+
+#[test]
 fn appliers_share_conflict_force_and_drop_fields() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let by = |manager| context(&schema, "v1", manager);
