@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::columns;
 use crate::declaration::Declaration;
 use crate::definition::CustomResourceDefinition;
+use crate::selectable;
 use crate::structural::structural;
 
 /// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. For an example, see the
@@ -23,9 +24,9 @@ pub trait CustomResource: Resource + JsonSchema {
     ///
     /// # Panics
     ///
-    /// Panics if the type has no structural schema. Panics if the path of a column, the scale subresource or a
-    /// selectable field does not exist in the schema. The result depends only on the type, so a single test that calls
-    /// `crd` finds every panic.
+    /// Panics if the type has no structural schema. Panics if the API server would reject a column, the scale
+    /// subresource or a selectable field, for example because its path does not exist in the schema. The result depends
+    /// only on the type, so a single test that calls `crd` finds every panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,
@@ -78,12 +79,7 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
         version["subresources"]["scale"] = columns::scale(scale, &schema)?.into();
     }
     if !declared.selectable_fields.is_empty() {
-        let fields = declared.selectable_fields.iter().map(|path| match columns::find(path, &schema) {
-            Some(found) if found.get("type").is_some() => Ok(json!({ "jsonPath": path })),
-            Some(_) => Err(format!("the selectable field {path} has no type in the schema")),
-            None => Err(format!("the selectable field {path} is not in the schema")),
-        });
-        version["selectableFields"] = fields.collect::<Result<Vec<_>, _>>()?.into();
+        version["selectableFields"] = selectable::fields(declared.selectable_fields, &schema)?.into();
     }
     version["schema"] = json!({ "openAPIV3Schema": schema });
     Ok(version)

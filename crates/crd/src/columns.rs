@@ -18,7 +18,20 @@ pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>,
     declared.iter().chain((!has_age).then_some(&age)).map(|column| column_json(column, schema)).collect()
 }
 
+const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+
 fn column_json(column: &Column, schema: &Value) -> Result<Value, String> {
+    if column.name.is_empty() {
+        return Err(format!("the column of {} has no name; write a heading", column.json_path));
+    }
+    for (what, given, known) in [("type", column.column_type, &TYPES[..]), ("format", column.format, &FORMATS)] {
+        if let Some(given) = given.filter(|given| !known.contains(given)) {
+            let known = known.join(", ");
+            let name = column.name;
+            return Err(format!("the column {name:?}: {given:?} is no {what} of a column; write one of {known}"));
+        }
+    }
     let inferred = inferred(column.json_path, schema);
     let column_type = match (column.column_type, inferred) {
         (_, Err(NoType::Absent)) => {
@@ -89,14 +102,14 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
     })
 }
 
-enum Segment {
+pub(crate) enum Segment {
     Field(String),
     /// An index, a filter or a wildcard in brackets, which selects list items.
     Items,
 }
 
 /// Splits a JSON path such as `.spec.list[?(@.type=="a.b")].name`. In a name, a backslash escapes a dot.
-fn segments(path: &str) -> Option<Vec<Segment>> {
+pub(crate) fn segments(path: &str) -> Option<Vec<Segment>> {
     let (mut found, mut rest) = (Vec::new(), path);
     while !rest.is_empty() {
         if let Some(inner) = rest.strip_prefix('[') {
@@ -121,15 +134,16 @@ fn segments(path: &str) -> Option<Vec<Segment>> {
 
 pub(crate) fn scale(scale: crate::declaration::Scale, schema: &Value) -> Result<Map<String, Value>, String> {
     let paths = [
-        ("specReplicasPath", ".spec.", Some(scale.spec_replicas)),
-        ("statusReplicasPath", ".status.", Some(scale.status_replicas)),
-        ("labelSelectorPath", ".", scale.label_selector),
+        ("specReplicasPath", &[".spec."][..], Some(scale.spec_replicas)),
+        ("statusReplicasPath", &[".status."], Some(scale.status_replicas)),
+        ("labelSelectorPath", &[".spec.", ".status."], scale.label_selector),
     ];
-    let paths = paths.into_iter().filter_map(|(name, start, path)| Some((name, start, path?)));
+    let paths = paths.into_iter().filter_map(|(name, starts, path)| Some((name, starts, path?)));
     paths
-        .map(|(name, start, path)| match find(path, schema) {
-            _ if !path.starts_with(start) || path.contains('[') => {
-                Err(format!("the scale subresource: {path} must be a path of fields below {start}"))
+        .map(|(name, starts, path)| match find(path, schema) {
+            _ if !starts.iter().any(|start| path.starts_with(start)) || path.contains('[') => {
+                let starts = starts.join(" or ");
+                Err(format!("the scale subresource: {path} must be a path of fields below {starts}"))
             }
             Some(_) => Ok((name.to_owned(), Value::from(path))),
             None => Err(format!("the scale subresource: {path} is not in the schema")),

@@ -101,7 +101,20 @@ fn panic_names_the_field_and_a_way_out() {
         (panic_of!(Holder<HalfEmbedded>), ["spec.field: only some variants are embedded", "into a field"]),
         (panic_of!(u32, column("A", ".spec.b")), ["the column \"A\": .spec.b is not in the schema", "Thing has no"]),
         (panic_of!(Holder<Tree>, column("A", ".spec")), ["spec.field.children[]: the type contains itself", "Thing"]),
-        (panic_of!(u32, selectable(".spec.x")), ["the selectable field .spec.x is not in the schema", "Thing"]),
+        (
+            panic_of!(Holder<u32>, selectable(".spec.x")),
+            ["the selectable field \".spec.x\" is not in the schema", "Thing"],
+        ),
+        (
+            panic_of!(Holder<f64>, selectable(".spec.field")),
+            ["the selectable field \".spec.field\" has the type number", "select a field with one of these types"],
+        ),
+        (panic_of!(u32, selectable(".spec", ".spec")), ["the selectable field .spec is listed twice", "remove one"]),
+        (
+            panic_of!(u32, selectable(".a", ".b", ".c", ".d", ".e", ".f", ".g", ".h", ".i")),
+            ["there are 9 selectable fields, but the API server accepts at most 8", "remove 1"],
+        ),
+        (panic_of!(u32, selectable(".metadata.name")), ["\".metadata.name\" is in the metadata", "remove it"]),
         (
             panic_of!(Holder<u32>, scale(spec = ".spec.field", status = ".status.n")),
             ["the scale subresource: .status.n is not in the schema", "Thing"],
@@ -120,9 +133,48 @@ fn panic_names_the_field_and_a_way_out() {
         ),
         (
             panic_of!(Holder<serde_json::Value>, selectable(".spec.field.b")),
-            ["the selectable field .spec.field.b has no type in the schema", "Thing"],
+            ["the selectable field \".spec.field.b\" has no type in the schema", "remove it"],
         ),
+        (
+            panic_of!(Holder<u32>, column("A", ".spec.field", type = "text")),
+            ["the column \"A\": \"text\" is no type of a column", "boolean, date, integer, number, string"],
+        ),
+        (
+            panic_of!(Holder<u32>, column("A", ".spec.field", format = "uint32")),
+            ["the column \"A\": \"uint32\" is no format of a column", "int32, int64, password"],
+        ),
+        (panic_of!(Holder<u32>, column("", ".spec.field")), ["the column of .spec.field has no name", "heading"]),
     ] {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     }
+}
+
+#[test]
+fn selectable_fields_are_paths_of_field_names() {
+    for message in [
+        panic_of!(u32, selectable("")),
+        panic_of!(u32, selectable("spec")),
+        panic_of!(u32, selectable(".spec.")),
+        panic_of!(u32, selectable(".spec[0]")),
+        panic_of!(u32, selectable(".spec['a']")),
+        panic_of!(u32, selectable(".spec.a\\.b")),
+    ] {
+        assert!(message.contains("is not a path of field names; write a path such as"), "{message}");
+    }
+}
+
+#[test]
+fn selector_of_scale_is_below_spec_or_status() {
+    #[derive(Resource, Deserialize, Serialize, JsonSchema)]
+    #[resource(crate = pintle_crd, group = "example.com", version = "v1")]
+    #[resource(scale(spec = ".spec.field", status = ".status.field", selector = ".data.field"))]
+    struct Thing {
+        metadata: ObjectMeta,
+        spec: Holder<u32>,
+        status: Option<Holder<u32>>,
+        data: Holder<String>,
+    }
+    let panic = std::panic::catch_unwind(Thing::crd).unwrap_err();
+    let message = panic.downcast_ref::<String>().unwrap();
+    assert!(message.contains(".data.field must be a path of fields below .spec. or .status."), "{message}");
 }
