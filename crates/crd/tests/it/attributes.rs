@@ -41,8 +41,13 @@ pub(crate) fn derived() -> Vec<Derived> {
     let policies = CustomResourceDefinition::merge([Policy::crd(), OldPolicy::crd()]).unwrap();
     let spec = Spec { domain: "blog".into(), replicas: 1 };
     vec![
-        Derived { name: "attributes", definition: Website::crd(), spec: Some(serde_json::to_value(spec).unwrap()) },
-        Derived { name: "versions", definition: policies, spec: None },
+        Derived {
+            name: "attributes",
+            definition: Website::crd(),
+            spec: Some(serde_json::to_value(spec).unwrap()),
+            writes: Vec::new(),
+        },
+        Derived { name: "versions", definition: policies, spec: None, writes: Vec::new() },
     ]
 }
 

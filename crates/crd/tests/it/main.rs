@@ -7,3 +7,4 @@ mod recorded;
 mod schemas;
 mod shapes;
 mod structure;
+mod variants;

@@ -1,8 +1,9 @@
-//! The definitions from these tests and objects that Rust has written, with the responses of a real kube-apiserver.
+//! The definitions from these tests and writes of their objects, with the responses of a real kube-apiserver.
 //!
 //! `crates/conformance/cases/derived.jsonl` contains one case for each definition. This test checks that the recorded
-//! requests are up to date, and that the real server stored all definitions and objects unchanged and without warnings.
-//! `cargo xtask conformance --server` sends the same requests to the embedded server.
+//! requests are up to date, that the real server stored all definitions and valid objects unchanged and without
+//! warnings, and that it rejected the invalid objects. `cargo xtask conformance --server` sends the same requests to the
+//! embedded server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,14 +11,25 @@ use std::fs;
 use pintle_crd::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-use crate::{attributes, schemas, structure};
+use crate::{attributes, schemas, structure, variants};
 
-/// A definition and an object of the defined kind.
+/// A definition and writes of objects of the defined kind.
 pub(crate) struct Derived {
     pub(crate) name: &'static str,
     pub(crate) definition: CustomResourceDefinition,
-    /// The spec of the object, or `None` if the kind has no spec.
+    /// The spec of the first object, or `None` if the kind has no spec.
     pub(crate) spec: Option<Value>,
+    /// The writes after the create of the first object.
+    pub(crate) writes: Vec<Write>,
+}
+
+/// A write of an object.
+pub(crate) struct Write {
+    pub(crate) spec: Value,
+    /// Whether the write replaces the spec of the last accepted object. Otherwise, it creates an object.
+    pub(crate) is_update: bool,
+    /// A part of the error message. `None` if the server must accept the write.
+    pub(crate) error: Option<&'static str>,
 }
 
 /// Returns a [`Derived`] for a resource with the given spec type.
@@ -34,6 +46,7 @@ macro_rules! derived {
             name: $name,
             definition: <Thing as pintle_crd::CustomResource>::crd(),
             spec: Some(serde_json::to_value(value).unwrap()),
+            writes: Vec::new(),
         }
     }};
 }
@@ -47,27 +60,58 @@ fn recorded_form(text: impl ToString) -> Value {
     serde_json::from_str(&text.to_string().replace("example.com", GROUP)).unwrap()
 }
 
-/// Returns the requests of a case, which create the definition and an object.
-fn requests(derived: &Derived) -> [(String, Value); 2] {
+/// A request of a case.
+struct Request {
+    method: &'static str,
+    path: String,
+    body: Value,
+    /// A part of the error message. `None` if the server must accept the request.
+    error: Option<&'static str>,
+}
+
+/// Returns the requests of a case, which create the definition and write objects.
+fn requests(derived: &Derived) -> Vec<Request> {
     let definition = recorded_form(serde_json::to_value(&derived.definition).unwrap());
     let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
     let (plural, kind) = (text("/spec/names/plural"), text("/spec/names/kind"));
     let namespace = if text("/spec/scope") == "Cluster" { "" } else { "/namespaces/${ns}" };
-    let mut object = json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": "a"}});
-    if let Some(spec) = &derived.spec {
-        object["spec"] = spec.clone();
+    let collection = format!("/apis/{GROUP}/v1{namespace}/{plural}");
+    let create = |name: char, spec: Option<&Value>, error: Option<&'static str>| {
+        let mut body = json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": name}});
+        if let Some(spec) = spec {
+            body["spec"] = spec.clone();
+        }
+        Request { method: "POST", path: collection.clone(), body, error }
+    };
+    let mut requests = vec![create('a', derived.spec.as_ref(), None)];
+    let (mut last, mut names) = ('a', 'b'..='z');
+    for Write { spec, is_update, error } in &derived.writes {
+        if *is_update {
+            let body = json!([{"op": "replace", "path": "/spec", "value": spec}]);
+            requests.push(Request { method: "PATCH", path: format!("{collection}/{last}"), body, error: *error });
+            continue;
+        }
+        let name = names.next().unwrap();
+        requests.push(create(name, Some(spec), *error));
+        if error.is_none() {
+            last = name;
+        }
     }
-    [
-        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions".into(), definition),
-        (format!("/apis/{GROUP}/v1{namespace}/{plural}"), object),
-    ]
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".into();
+    requests.insert(0, Request { method: "POST", path, body: definition, error: None });
+    requests
 }
 
 #[test]
-fn real_server_stores_derived_definitions_and_their_objects() {
-    let all: Vec<_> = attributes::derived().into_iter().chain(schemas::derived()).chain(structure::derived()).collect();
+fn real_server_agrees_with_derived_definitions() {
+    let all = [attributes::derived(), schemas::derived(), structure::derived(), variants::derived()];
+    let all: Vec<Derived> = all.into_iter().flatten().collect();
     if let Ok(path) = std::env::var("PINTLE_WRITE_DERIVED") {
-        let requests: BTreeMap<_, _> = all.iter().map(|derived| (derived.name, requests(derived))).collect();
+        let requests = all.iter().map(|derived| {
+            let requests = requests(derived).into_iter();
+            (derived.name, requests.map(|request| (request.method, request.path, request.body)).collect::<Vec<_>>())
+        });
+        let requests: BTreeMap<_, _> = requests.collect();
         return fs::write(path, serde_json::to_string(&requests).unwrap()).unwrap();
     }
     let text = fs::read_to_string(CASES).unwrap();
@@ -76,20 +120,35 @@ fn real_server_stores_derived_definitions_and_their_objects() {
     for derived in &all {
         let name = format!("derived/{}", derived.name);
         let case = cases.iter().find(|case| case["name"] == *name).unwrap_or_else(|| panic!("{name} is not recorded"));
-        let posts = case["steps"].as_array().unwrap().iter().filter(|step| step["do"] == "POST");
-        let posts: Vec<_> = posts.collect();
-        assert_eq!(posts.len(), 2, "{name}");
-        for ((path, body), step) in requests(derived).iter().zip(posts) {
-            assert_eq!((step["path"].as_str(), &step["body"]), (Some(&**path), body), "{name} must be recorded again");
-            let (answer, is_deprecated) = (&step["answer"], body["kind"] == "Policy");
-            let warning = answer["headers"]["warning"].as_str();
-            assert_eq!(answer["status"], 201, "{name}: {answer}");
-            assert_eq!(warning.is_some_and(|text| text.contains("is deprecated")), is_deprecated, "{name}: {answer}");
-            assert!(warning.is_none() || is_deprecated, "{name}: {answer}");
-            let changed = format!("{name}: the server has changed the object");
-            assert_eq!(without_nulls(&answer["at"]["/spec"]), without_nulls(&stored(&body["spec"])), "{changed}");
+        let steps =
+            case["steps"].as_array().unwrap().iter().filter(|step| step["do"] == "POST" || step["do"] == "PATCH");
+        let (steps, requests): (Vec<_>, _) = (steps.collect(), requests(derived));
+        assert_eq!(steps.len(), requests.len(), "{name} must be recorded again");
+        for (request, step) in requests.iter().zip(steps) {
+            let Request { method, path, body, .. } = request;
+            let recorded = (step["do"].as_str(), step["path"].as_str(), &step["body"]);
+            assert_eq!(recorded, (Some(*method), Some(&**path), body), "{name} must be recorded again");
+            check_answer(&name, request, &step["answer"]);
         }
     }
+}
+
+fn check_answer(name: &str, request: &Request, answer: &Value) {
+    let body = &request.body;
+    if let Some(error) = request.error {
+        assert_eq!(answer["status"], 422, "{name}: {body}: {answer}");
+        assert!(answer["body"]["message"].as_str().unwrap().contains(error), "{name}: {body}: {answer}");
+        return;
+    }
+    let is_deprecated = body["kind"] == "Policy";
+    let warning = answer["headers"]["warning"].as_str();
+    let status = if request.method == "POST" { 201 } else { 200 };
+    assert_eq!(answer["status"], status, "{name}: {body}: {answer}");
+    assert_eq!(warning.is_some_and(|text| text.contains("is deprecated")), is_deprecated, "{name}: {answer}");
+    assert!(warning.is_none() || is_deprecated, "{name}: {answer}");
+    let spec = if request.method == "POST" { &body["spec"] } else { &body[0]["value"] };
+    let changed = format!("{name}: the server has changed the object");
+    assert_eq!(without_nulls(&answer["at"]["/spec"]), without_nulls(&stored(spec)), "{changed}");
 }
 
 /// Returns the spec with the fields that the server adds to every definition.
