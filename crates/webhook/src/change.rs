@@ -4,13 +4,12 @@
 //! object, it would remove the other fields. Therefore, this module compares the objects before and after the handler,
 //! and applies the differences to the JSON.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::mem;
 
 use serde_json::{Map, Value, json};
 
-/// The fields by which Kubernetes identifies list elements. The first field that identifies all elements is used.
-const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
+use crate::elements::origins;
 
 /// Applies the changes between `before` and `after` to `sent`. If a field of `sent` is missing in both `before` and
 /// `after`, its value is kept.
@@ -68,53 +67,6 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
         None => new.clone(),
     });
     merged.collect()
-}
-
-/// Returns the positions in `sent` and `before` of each element of `after`. A new element has no positions.
-fn origins(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Option<(usize, usize)>> {
-    let identity =
-        IDENTITIES.iter().find_map(|field| Some((field, identities(before, field)?, identities(after, field)?)));
-    if let Some((field, before, after)) = identity {
-        // The order of `sent` and `before` differs if decoding sorts the list.
-        let (sent, before) = (places(identities(sent, field).unwrap_or_default()), places(before));
-        let origin = |identity: &String| {
-            let at = *before.get(identity)?;
-            Some((sent.get(identity).copied().unwrap_or(at), at))
-        };
-        return after.iter().map(origin).collect();
-    }
-    if before.len() == after.len() {
-        return (0..after.len()).map(|at| Some((at, at))).collect();
-    }
-    equal_elements(before, after).map(|found| found.map(|at| (at, at))).collect()
-}
-
-fn places(identities: Vec<String>) -> HashMap<String, usize> {
-    identities.into_iter().enumerate().map(|(at, identity)| (identity, at)).collect()
-}
-
-/// Returns the value of `field` for each element. Returns `None` if two elements have the same value, or if a value is
-/// not a string or number.
-fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
-    let mut all = Vec::with_capacity(list.len());
-    for element in list {
-        match element.get(field)? {
-            identity @ (Value::String(_) | Value::Number(_)) => all.push(identity.to_string()),
-            _ => return None,
-        }
-    }
-    let mut sorted = all.clone();
-    sorted.sort_unstable();
-    sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(all)
-}
-
-/// Matches each element of `after` with the first equal element of `before` that is not matched yet.
-fn equal_elements(before: &[Value], after: &[Value]) -> impl Iterator<Item = Option<usize>> {
-    let mut places = HashMap::<String, Vec<usize>>::new();
-    for (at, element) in before.iter().enumerate().rev() {
-        places.entry(element.to_string()).or_default().push(at);
-    }
-    after.iter().map(move |element| places.get_mut(&element.to_string())?.pop())
 }
 
 /// Replaces the parts of `merged` that decode as `decoded` instead of `expected` with the parts of `after`. Lists are

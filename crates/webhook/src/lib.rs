@@ -68,7 +68,7 @@
 //!
 //! - If a handler panics, fails or times out, only its own request is denied.
 //! - A patch contains only the changes of the handler. The values of fields that are not declared in the Rust type are
-//!   kept.
+//!   kept. [`Webhook::mutate`] describes how this applies to lists.
 //! - A conversion cannot change any metadata except labels and annotations.
 //! - The bodies of all requests in flight use at most 256 MiB in total. The server rejects request bodies that are too
 //!   large, invalid or late.
@@ -87,6 +87,7 @@ mod change;
 #[cfg(feature = "server")]
 mod connections;
 mod decode;
+mod elements;
 mod endpoint;
 mod failure_log;
 mod failure_policy;

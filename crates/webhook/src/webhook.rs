@@ -95,13 +95,17 @@ impl Webhook {
     /// object.
     ///
     /// The API server receives the changes as a JSON patch. If the returned object is unchanged, the response contains
-    /// no patch. Fields that are not declared in `T` are kept, even inside list elements. In lists, elements of the
-    /// original object and of the result are matched by the first rule that applies:
+    /// no patch. Fields that are not declared in `T` are kept, even inside list elements. To find the original of each
+    /// list element in the result, the following rules are applied in this order:
     ///
     /// 1. If a field identifies the elements, elements with the same value match. The field is the first of `name`,
-    ///    `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a unique value in each element.
-    /// 2. If the length of the list has not changed, elements are matched by position.
-    /// 3. Otherwise, only equal elements match.
+    ///    `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a unique value in each element. If no
+    ///    field identifies the elements, equal elements match.
+    /// 2. If the length of the list has not changed, two elements that are still unmatched at the same position match.
+    ///    Therefore, a handler can change the field that identifies an element.
+    ///
+    /// The remaining elements of the result are new. The remaining elements of the original list are removed, including
+    /// their undeclared fields.
     ///
     /// If decoding reorders a list, for example into a `BTreeSet`, these rules can match wrong elements. The patch then
     /// replaces the whole list. If the patched object would still decode as another object than the returned one, the

@@ -91,6 +91,14 @@ struct PodSpec {
     routes: BTreeSet<Route>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "sorted")]
     groups: Vec<BTreeSet<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    backends: Vec<Backend>,
+}
+
+/// A list element without a field that identifies it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+struct Backend {
+    host: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -157,6 +165,43 @@ async fn unknown_fields_of_list_elements_survive() {
     ]);
     assert_eq!(patched["spec"]["containers"], expected);
     assert_eq!((&patched["spec"]["nodeName"], &patched["metadata"]["selfLink"]), (&json!("n"), &json!("/old")));
+}
+
+#[tokio::test]
+async fn element_keeps_unknown_fields_when_its_identity_changes() {
+    let sent = pod(json!([{"name": "A", "tty": true}, {"name": "b", "tty": false}, {"name": "C", "tty": true}]));
+    let patch = patch_of(&sent, |pod: &mut Pod| {
+        pod.spec.containers.swap(0, 1);
+        pod.spec.containers.iter_mut().for_each(|container| container.name = container.name.to_lowercase());
+    });
+    let patched = apply(&sent, &patch.await.unwrap());
+    let expected = json!([
+        {"name": "b", "tty": false},
+        // The container of this name is new at this position, whose old container still exists.
+        {"name": "a", "ports": []},
+        {"name": "c", "tty": true},
+    ]);
+    assert_eq!(patched["spec"]["containers"], expected);
+}
+
+#[tokio::test]
+async fn moved_elements_without_identity_keep_their_unknown_fields() {
+    let sent = spec(
+        json!({"backends": [{"host": "b", "timeout": 1}, {"host": "a", "timeout": 2}, {"host": "C", "timeout": 3}]}),
+    );
+    let patch = patch_of(&sent, |pod: &mut Pod| {
+        pod.spec.backends.iter_mut().for_each(|backend| backend.host = backend.host.to_lowercase());
+        pod.spec.backends.sort();
+    });
+    let expected = json!([{"host": "a", "timeout": 2}, {"host": "b", "timeout": 1}, {"host": "c", "timeout": 3}]);
+    assert_eq!(apply(&sent, &patch.await.unwrap())["spec"]["backends"], expected);
+
+    let patch = patch_of(&sent, |pod: &mut Pod| {
+        pod.spec.backends.remove(0);
+        pod.spec.backends.push(Backend { host: "d".into() });
+    });
+    let expected = json!([{"host": "a", "timeout": 2}, {"host": "C", "timeout": 3}, {"host": "d"}]);
+    assert_eq!(apply(&sent, &patch.await.unwrap())["spec"]["backends"], expected);
 }
 
 #[tokio::test]
@@ -318,10 +363,11 @@ prop_compose! {
         (tags, zones) in (btree_set("[a-d]", 0..4), hash_set("[a-d]", 0..4)),
         routes in btree_set(any_route(), 0..4),
         mut groups in vec(btree_set("[a-d]", 0..3), 0..3),
+        backends in vec("[a-c]".prop_map(|host| Backend { host }), 0..4),
     ) -> Pod {
         let metadata = ObjectMeta { labels, ..ObjectMeta::new("team-a", "blog") };
         groups.sort();
-        Pod { metadata, spec: PodSpec { images, containers, limits, priority, mode, tags, zones, routes, groups } }
+        Pod { metadata, spec: PodSpec { images, containers, limits, priority, mode, tags, zones, routes, groups, backends } }
     }
 }
 
@@ -343,20 +389,27 @@ fn shuffle(spec: &mut Value, turn: usize) {
     }
 }
 
-/// Adds an unknown field to each object, but not to maps.
-fn with_unknown(value: &mut Value, is_map: bool) {
+/// Adds an unknown field to each object, but not to maps. In a list, the value contains the position of the element.
+fn with_unknown(value: &mut Value, is_map: bool, position: usize) {
     match value {
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
-                with_unknown(member, name == "labels" || name == "limits");
+                with_unknown(member, name == "labels" || name == "limits", 0);
             }
             if !is_map {
-                members.insert("unknown".into(), json!({"kept": [1]}));
+                members.insert("unknown".into(), json!({"of": [position]}));
             }
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|element| with_unknown(element, false)),
+        Value::Array(elements) => {
+            elements.iter_mut().enumerate().for_each(|(at, element)| with_unknown(element, false, at));
+        }
         _ => (),
     }
+}
+
+/// Returns the position that [`with_unknown`] has added to the list element.
+fn origin(element: &Value) -> Option<u64> {
+    element.get("unknown").map(|unknown| unknown["of"][0].as_u64().unwrap())
 }
 
 fn names(pod: &Pod) -> Option<Vec<&str>> {
@@ -370,7 +423,7 @@ proptest! {
     fn patched_object_decodes_as_the_returned_one(sent in any_pod(), returned in any_pod(), turn in 0usize..4) {
         let mut object = serde_json::to_value(&sent).unwrap();
         shuffle(&mut object["spec"], turn);
-        with_unknown(&mut object, false);
+        with_unknown(&mut object, false, 0);
         let unknown = object["unknown"].clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let change = { let returned = returned.clone(); move |pod: &mut Pod| {
@@ -392,8 +445,33 @@ proptest! {
         }
         if let (Some(before), Some(after)) = (names(&sent), names(&returned)) {
             for (at, name) in after.iter().enumerate() {
+                let renamed = || (before.len() == after.len() && !after.contains(&before[at])).then_some(at);
+                let expected = before.iter().position(|old| old == name).or_else(renamed);
                 let container = &patched["spec"]["containers"][at];
-                prop_assert_eq!(container.get("unknown").is_some(), before.contains(name), "{}", name);
+                prop_assert_eq!(origin(container), expected.map(|at| at as u64), "{}", name);
+            }
+        }
+        let (before, after) = (&sent.spec.backends, &returned.spec.backends);
+        let origins: Vec<_> = (0..after.len()).map(|at| origin(&patched["spec"]["backends"][at])).collect();
+        let used: BTreeSet<_> = origins.iter().flatten().collect();
+        prop_assert_eq!(used.len(), origins.iter().flatten().count(), "an element is used once: {:?}", &origins);
+        for backend in after {
+            let count = |list: &[Backend]| list.iter().filter(|one| *one == backend).count();
+            let is_moved = |(at, old): &(usize, &Option<u64>)| {
+                after[*at] == *backend && old.is_some_and(|old| before[old as usize] == *backend)
+            };
+            let moved = origins.iter().enumerate().filter(is_moved).count();
+            prop_assert_eq!(moved, count(before).min(count(after)), "{:?}: {:?}", backend, &origins);
+        }
+        for (at, origin) in origins.iter().enumerate() {
+            let is_moved = |old: u64| before[old as usize] == after[at];
+            let is_used = before.get(at).is_some_and(|_| used.contains(&(at as u64)));
+            match origin {
+                Some(origin) if !is_moved(*origin) => {
+                    prop_assert_eq!((before.len(), *origin), (after.len(), at as u64), "matched by position");
+                }
+                None => prop_assert!(before.len() != after.len() || is_used, "not matched by position: {:?}", &origins),
+                Some(_) => (),
             }
         }
     }
@@ -402,7 +480,7 @@ proptest! {
     fn equal_objects_have_no_patch(sent in any_pod(), turn in 0usize..4) {
         let mut object = serde_json::to_value(&sent).unwrap();
         shuffle(&mut object["spec"], turn);
-        with_unknown(&mut object, false);
+        with_unknown(&mut object, false, 0);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         prop_assert_eq!(runtime.block_on(patch_of(&object, |_: &mut Pod| ())).unwrap(), Value::Null);
     }
