@@ -159,11 +159,11 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // If the Rust type does not have the field, the conversion has lost the content of the field
-                // unintentionally. Keep the content.
+                // If the Rust type of the desired version or of the hub does not have the field, the conversion has lost
+                // the content of the field unintentionally. Keep the content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
-                if !(write.knows)(&probe, part) {
+                if !(write.knows)(&probe, part) || !hub_knows(&read.read, json, part, old) {
                     converted = probe;
                 }
             }
@@ -185,6 +185,17 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
 
 fn knows<S: DeserializeOwned + Serialize>(object: &Value, part: &str) -> bool {
     S::deserialize(object).is_ok_and(|object| metadata_of(&object).is_ok_and(|metadata| metadata.get(part).is_some()))
+}
+
+/// Returns whether the metadata of the hub version has the field `part`. `json` is an object of another version.
+fn hub_knows<H: DeserializeOwned + Serialize>(read: &Read<H>, json: &RawValue, part: &str, value: &Value) -> bool {
+    let hub = read(json).ok().and_then(|(hub, _)| serde_json::to_value(hub).ok());
+    hub.is_some_and(|mut hub| {
+        if let Some(metadata) = hub.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert(part.into(), value.clone());
+        }
+        knows::<H>(&hub, part)
+    })
 }
 
 /// Returns the metadata of an object, serialized by its Rust type.

@@ -139,6 +139,38 @@ async fn spokes_convert_through_the_hub() {
 }
 
 #[tokio::test]
+async fn metadata_that_the_hub_does_not_know_is_kept() {
+    #[derive(Deserialize, Serialize)]
+    struct V3 {
+        metadata: ObjectMeta,
+    }
+    pintle_meta::resource!(V3, "example.com/v3", "Website", "websites", Namespaced);
+    impl From<V3> for V0 {
+        fn from(site: V3) -> Self {
+            Self { metadata: Name { name: site.metadata.name } }
+        }
+    }
+    impl From<V0> for V3 {
+        fn from(hub: V0) -> Self {
+            Self { metadata: ObjectMeta::new("", hub.metadata.name) }
+        }
+    }
+    let mut labelled = v2(&["a"]);
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    let webhooks = Webhooks::new().convert(Hub::<V0>::new().spoke::<V2>().spoke::<V3>());
+    let response = ask(&webhooks, PATH, &review("example.com/v3", json!([labelled]))).await;
+    assert_eq!(response["convertedObjects"][0]["metadata"], labelled["metadata"]);
+}
+
+#[tokio::test]
+async fn conversion_can_remove_all_labels() {
+    let mut sent = v1("a");
+    sent["metadata"]["labels"] = json!({"drop": "x"});
+    let response = ask(&webhooks(), PATH, &review("example.com/v2", json!([sent]))).await;
+    assert_eq!(response["convertedObjects"][0]["metadata"].get("labels"), None);
+}
+
+#[tokio::test]
 async fn failure_of_one_object_fails_the_review() {
     let other = |member: &str, value: Value| {
         let mut object = v1("a");
