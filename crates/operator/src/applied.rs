@@ -134,7 +134,7 @@ pub(crate) struct Apply<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Current,
-    /// The configuration is new, or it was not applied by this process.
+    /// The configuration is new, it was not applied by this process, or it contains a field that cannot be compared.
     Changed,
     /// The configuration was applied before, but another writer has changed the field at this path since then.
     Overwritten(Vec<String>),
@@ -172,6 +172,7 @@ impl Applied {
         });
         match overwritten {
             Some(path) => Comparison::Overwritten(path),
+            None if last.has_unstored() => Comparison::Changed,
             None => {
                 last.version = live.resource_version().into();
                 Comparison::Current
@@ -285,6 +286,13 @@ impl Drop for Apply<'_> {
 }
 
 impl Last {
+    /// Returns whether the server has not stored a field of the configuration under its name, for example because it
+    /// has turned the `stringData` of a Secret into `data`. Another writer may have changed the result. An apply that
+    /// changes nothing does not change the resourceVersion, so each foreign change causes at most one apply.
+    fn has_unstored(&self) -> bool {
+        self.differences.values().any(Option::is_none)
+    }
+
     fn is_of(&self, configuration: &Value, live: &impl Object) -> bool {
         self.configuration == Some(digest(configuration)) && self.uid == live.uid()
     }
@@ -454,8 +462,8 @@ mod tests {
     #[test]
     fn fields_that_the_server_changes_are_current() {
         let mut applied = Applied::default();
-        let configuration = json!({"cpu": "1000m", "stringData": {"a": "b"}, "owners": [1], "image": "x"});
-        let stored = json!({"cpu": "1", "data": {"a": "Yg=="}, "owners": [1, 2], "image": "x"});
+        let configuration = json!({"cpu": "1000m", "owners": [1], "image": "x"});
+        let stored = json!({"cpu": "1", "owners": [1, 2], "image": "x"});
         _ = applied.insert(target(), &configuration, &object("1", "u"), &stored);
         let mut live = stored.clone();
         live["replicas"] = json!(3);
@@ -466,6 +474,18 @@ mod tests {
             live[field] = value;
             assert_eq!(compare("3", &live), Comparison::Overwritten(vec![field.to_owned()]));
         }
+    }
+
+    #[test]
+    fn field_that_is_not_stored_is_applied_again() {
+        let mut applied = Applied::default();
+        let configuration = json!({"stringData": {"a": "b"}});
+        let stored = json!({"data": {"a": "Yg=="}});
+        _ = applied.insert(target(), &configuration, &object("1", "u"), &stored);
+        let mut compare = |version| compared(&mut applied, &configuration, &object(version, "u"), &stored);
+        assert_eq!([compare("1"), compare("2")], [Comparison::Current, Comparison::Changed]);
+        _ = applied.insert(target(), &configuration, &object("2", "u"), &stored);
+        assert_eq!(compared(&mut applied, &configuration, &object("2", "u"), &stored), Comparison::Current);
     }
 
     #[test]

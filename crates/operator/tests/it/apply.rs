@@ -10,7 +10,7 @@ use pintle_events::Event;
 use pintle_meta::{DeleteOptions, ListOptions, ObjectMeta, Patch, WriteOptions};
 use pintle_operator::{Action, Context, Controller, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::support::{ConfigMap, Running, Website, World, eventually, map, publish, soon};
@@ -93,34 +93,52 @@ struct Secret {
     metadata: ObjectMeta,
     #[serde(default, rename = "stringData")]
     string_data: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    data: Value,
 }
 pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
 
 /// The server converts `stringData` to `data`, so the stored object never contains `stringData`.
 #[tokio::test]
-async fn field_that_the_server_changes_is_applied_once() {
+async fn field_that_the_server_converts_is_restored() {
     let world = World::with_site("blog").await;
-    let applies = world.count(RequestVerb::Patch, "secrets", "");
+    let requests = world.count(RequestVerb::Patch, "secrets", "");
     let (called, mut calls) = unbounded_channel();
     let reconcile = move |site: Arc<Website>, cx: Context<Website>| {
         let called = called.clone();
         async move {
-            let string_data = [("password".to_owned(), "x".to_owned())].into();
-            let secret = cx.apply(Secret { metadata: ObjectMeta::new("", &site.metadata.name), string_data }).await?;
-            called.send(secret.metadata.resource_version.clone()).unwrap();
+            let (metadata, string_data) =
+                (ObjectMeta::new("", "child"), [("password".to_owned(), "x".to_owned())].into());
+            let secret = cx.apply(Secret { metadata, string_data, data: Value::Null }).await?;
+            called.send((site.metadata.resource_version.clone(), secret.metadata.resource_version.clone())).unwrap();
             Ok(Action::await_change())
         }
     };
-    let controller = Controller::<Website>::new().owns::<Secret>().reconcile(reconcile);
+    let controller = Controller::<Website>::new().owns::<Secret>().when(ResourceVersionChanged).reconcile(reconcile);
     let running = Running::start(world.manager().controller(controller));
     soon(calls.recv()).await.unwrap();
     let secrets = world.cluster.namespaced::<Secret>("default");
-    for value in ["1", "2", "3"] {
-        let note = Patch::Merge(json!({"metadata": {"annotations": {"note": value}}}));
-        let version = secrets.patch("blog", &note, &WriteOptions::default()).await.unwrap().metadata.resource_version;
-        soon(async { while calls.recv().await.unwrap() != version {} }).await;
+    let patch =
+        async |patch: Value| secrets.patch("child", &Patch::Merge(patch), &WriteOptions::default()).await.unwrap();
+    for value in ["1", "2"] {
+        let noted = patch(json!({"metadata": {"annotations": {"note": value}}})).await.metadata.resource_version;
+        soon(async { while calls.recv().await.unwrap().1 != noted {} }).await;
+        assert_eq!(secrets.get("child").await.unwrap().metadata.resource_version, noted, "the apply changes nothing");
     }
-    assert_eq!(world.counted(applies), 1 + 3, "one apply, and three patches of the test");
+    for data in [json!({"password": "c3RvbGVu"}), Value::Null] {
+        patch(json!({"data": data})).await;
+        let restored = async || secrets.get("child").await.ok().filter(|secret| secret.data["password"] == "eA==");
+        eventually("the password is restored", restored).await;
+    }
+    for value in ["1", "2"] {
+        let version = world.annotate("blog", value).await.metadata.resource_version;
+        soon(async { while calls.recv().await.unwrap().0 != version {} }).await;
+    }
+    assert_eq!(
+        world.counted(requests),
+        1 + 4 + 4,
+        "the first apply, four patches of the test, and an apply after each"
+    );
     running.stop().await.unwrap();
 }
 
