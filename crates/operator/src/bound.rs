@@ -72,8 +72,12 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             Cleanup::NotYet(after) => Ok(Action::requeue_after(after)),
             Cleanup::Done => {
                 let (api, options) = (self.api(), self.write_options());
-                // The cleanup may have written the object. An older version would cause a conflict and another cleanup.
-                let newest = self.objects.get(&key).filter(|newest| newest.uid() == object.uid());
+                // The cleanup may have written the object, for example its status. The older version would cause a
+                // conflict and another cleanup. This is necessary only if the desired state has changed.
+                let is_same = |newest: &Arc<K>| {
+                    newest.uid() == object.uid() && newest.metadata().generation() == object.metadata().generation()
+                };
+                let newest = self.objects.get(&key).filter(is_same);
                 let removal = remove_finalizer(&api, newest.as_deref().unwrap_or(&object), finalizer, &options);
                 if let Some(stored) = within_term(leadership.as_ref(), removal).await? {
                     // The watch does not deliver objects that do not match the label selector, so update the cache only

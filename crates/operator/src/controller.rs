@@ -188,9 +188,14 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches only the objects in one namespace. The namespace also applies to the caches of all other namespaced kinds
-    /// that the controller uses. The default is all namespaces.
+    /// that the controller uses. The default is all namespaces. If the namespace is empty, the manager does not start.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.selection.namespace = Some(namespace.into());
+        let namespace = namespace.into();
+        if namespace.is_empty() {
+            let advice = "omit `.namespace(…)` to use all namespaces";
+            self.problem.get_or_insert(format!("its namespace is empty; {advice}"));
+        }
+        self.selection.namespace = Some(namespace);
         self
     }
 

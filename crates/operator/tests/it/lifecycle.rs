@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{ConfigMap, Running, Status, Website, World, eventually, map, publish, soon};
@@ -220,6 +220,40 @@ async fn cleanup_that_writes_the_status_runs_once() {
     running.stop().await.unwrap();
 }
 
+#[tokio::test]
+async fn change_during_a_cleanup_causes_another_cleanup() {
+    let world = World::with_site("blog").await;
+    let sites = world.cluster.namespaced::<Website>("default");
+    let (sender, mut cleanups) = unbounded_channel();
+    let writer = sites.clone();
+    let controller = Controller::<Website>::new()
+        .cleanup("example.com/dns", move |site: Arc<Website>, cx: Context<Website>| {
+            let (sender, writer) = (sender.clone(), writer.clone());
+            async move {
+                let domain = site.spec.domain.clone();
+                if domain != "changed" {
+                    let change = Patch::Merge(json!({"spec": {"domain": "changed"}}));
+                    writer.patch("blog", &change, &WriteOptions::default()).await?;
+                    while cx.get::<Website>("blog")?.is_none_or(|site| site.spec.domain != "changed") {
+                        sleep(Duration::from_millis(5)).await;
+                    }
+                }
+                sender.send((domain, writer.get("blog").await.is_ok()))?;
+                Ok(Cleanup::Done)
+            }
+        })
+        .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+    let running = Running::start(world.manager().controller(controller));
+    let has_finalizer = async || (!world.site("blog").await.metadata.finalizers.is_empty()).then_some(());
+    eventually("the finalizer is stored", has_finalizer).await;
+    sites.delete("blog", &DeleteOptions::default()).await.unwrap();
+    eventually("the object is deleted", async || sites.get("blog").await.is_err().then_some(())).await;
+    running.stop().await.unwrap();
+    let exists = true;
+    assert_eq!(cleanups.recv().await, Some(("blog.example.com".into(), exists)));
+    assert_eq!(cleanups.recv().await, Some(("changed".into(), exists)));
+}
+
 /// A website type with a required field that the stored object does not have.
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
@@ -296,11 +330,13 @@ async fn impossible_names_end_the_manager_at_start() {
     let nothing = || async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change());
     let done = async |_, _| Ok(Cleanup::Done);
     let without_domain = Controller::<Website>::new().cleanup("dns", done).reconcile(nothing());
+    let everywhere = Controller::<Website>::new().namespace("");
     let two = Controller::<Website>::new().cleanup("example.com/a", done).cleanup("example.com/b", done);
     for (manager, expected) in [
         (Manager::new("My Operator", world.cluster.clone()).leader_election(), "a Lease cannot have this name"),
         (world.manager().controller(without_domain), "\"dns\" is not a finalizer; use a domain"),
         (world.manager().controller(two.reconcile(nothing())), "\"example.com/a\" and \"example.com/b\""),
+        (world.manager().controller(everywhere.reconcile(nothing())), "its namespace is empty; omit `.namespace(…)`"),
     ] {
         let error = Running::start(manager).ended().await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
