@@ -35,9 +35,7 @@ impl<W: World> Kit<W> {
             lab.stop(&process).await?;
             let second = lab.start()?;
             lab.steady().await?;
-            let mut failures = Failures::default();
-            failures.observe(&lab.journal, &self.settings.may_fail);
-            failures.check()?;
+            self.check_calls(&lab)?;
             let what = format!("{second} changed objects, although {process} had finished its work");
             no_requests(&what, &lab, 0, |request| request.process == second && !request.changes.is_empty())
         })
@@ -49,7 +47,7 @@ impl<W: World> Kit<W> {
     /// # Errors
     ///
     /// Returns the write requests. Returns [`Violation::FailedCalls`] if reconciliations fail before the operator is
-    /// idle.
+    /// idle, or still fail at the end of the time. Returns [`Violation::Ended`] if the operator ends in the meantime.
     ///
     /// # Panics
     ///
@@ -61,9 +59,18 @@ impl<W: World> Kit<W> {
             self.perform(&lab).await?.check()?;
             let before = lab.journal.len();
             sleep(during).await;
+            lab.check_ended()?;
+            self.check_calls(&lab)?;
             let what = format!("the operator sent writes within {} s, although it was idle", during.as_secs());
             no_requests(&what, &lab, before, SentRequest::is_write)
         })
+    }
+
+    /// Returns an error if the last call for a key has failed.
+    pub(super) fn check_calls(&self, lab: &Lab<W>) -> Result<(), Violation> {
+        let mut failures = Failures::default();
+        failures.observe(&lab.journal, &self.settings.may_fail);
+        failures.check()
     }
 
     /// Performs all steps of the user. After each step, waits until the operator is idle. Returns the failed calls.

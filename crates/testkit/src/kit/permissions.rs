@@ -29,6 +29,7 @@ impl<W: World> Kit<W> {
             lab.stop(&process).await?;
             lab.start()?;
             lab.steady().await?;
+            self.check_calls(&lab)?;
             Ok(LeastRole::of(name, &lab.requests()))
         })
     }

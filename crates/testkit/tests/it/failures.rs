@@ -12,6 +12,7 @@ use pintle_meta::ObjectMeta;
 use pintle_operator::{Action, Context, Controller, Manager, ReconcileError, Result};
 use pintle_testkit::{Kit, Violation};
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use crate::website::{ConfigMap, Website, config_map, operator, site};
 
@@ -109,12 +110,46 @@ fn operator_without_an_effect_shows_why_its_calls_failed() {
 
 #[test]
 fn second_process_whose_calls_fail_is_caught() {
-    let starts = AtomicUsize::new(0);
-    let wrong = move |cluster| match starts.fetch_add(1, Ordering::Relaxed) {
+    let starts = Arc::new(AtomicUsize::new(0));
+    let counted = starts.clone();
+    let wrong = move |cluster| match counted.fetch_add(1, Ordering::Relaxed) {
         0 => operator(cluster),
         _ => forgets_owns(cluster),
     };
-    fails_with(Kit::new(wrong).create(site("blog")).second_run_writes_nothing(), "operator-2: controller \"website\"");
+    let kit = Kit::new(wrong).create(site("blog"));
+    fails_with(kit.second_run_writes_nothing(), "operator-2: controller \"website\"");
+    starts.store(0, Ordering::Relaxed);
+    fails_with(kit.role("failures").map(drop), "operator-2: controller \"website\"");
+}
+
+#[test]
+fn failed_call_of_an_idle_operator_is_caught() {
+    let publish = |site: Arc<Website>, cx: Context<Website>| async move {
+        if cx.get::<ConfigMap>("blog")?.is_some() {
+            return Err(ReconcileError::terminal("the certificate has expired"));
+        }
+        cx.apply_unowned(config_map(&site)).await?;
+        Ok(Action::requeue_after(Duration::from_secs(300)))
+    };
+    let operator = move |cluster| manager(cluster, Controller::new().reads::<ConfigMap>().reconcile(publish));
+    fails_with(Kit::new(operator).create(site("blog")).stays_silent(Duration::from_secs(600)), "expired");
+}
+
+#[test]
+fn failed_service_of_an_idle_operator_is_caught() {
+    let operator = |cluster| {
+        let ends = async |_| {
+            sleep(Duration::from_secs(300)).await;
+            Err("the connection is lost".into())
+        };
+        operator(cluster).service("upload", ends)
+    };
+    match Kit::new(operator).create(site("blog")).stays_silent(Duration::from_secs(600)) {
+        Err(Violation::Ended { process, cause }) => {
+            assert!(process == "operator-1" && cause.contains("the connection is lost"), "{process} {cause}");
+        }
+        other => panic!("not caught: {other:?}"),
+    }
 }
 
 #[test]
