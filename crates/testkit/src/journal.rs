@@ -63,6 +63,8 @@ pub(crate) struct LeaseWrite {
     pub(crate) lease: String,
     /// The holder of the Lease after the write. The holder is empty if the write released the Lease.
     pub(crate) holder: String,
+    /// The time at which the Lease expires unless the holder renews it.
+    pub(crate) expires: Instant,
 }
 
 /// What a write has changed.
@@ -174,8 +176,10 @@ impl Journal {
     pub(crate) fn lease_written(&self, process: &str, lease: &Value) {
         let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let Ok(revision) = text("/metadata/resourceVersion").parse() else { return };
+        let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64).unwrap_or_default();
         let (lease, holder) = (text("/metadata/name"), text("/spec/holderIdentity"));
-        self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
+        let expires = Instant::now() + Duration::from_secs(seconds);
+        self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder, expires });
     }
 
     /// Records an action of the user. The operator is not considered idle immediately after the action, because it must

@@ -126,7 +126,7 @@ impl<W: World> Kit<W> {
     /// requests, stale reads, and kills of the leader. The check verifies these rules:
     ///
     /// - After the last fault, the operator reaches the same final state as in an undisturbed run.
-    /// - A process writes only while it is the leader. If the operator has [shards](pintle_operator::Manager::sharded),
+    /// - A process writes only while it is the leader and its Lease has not expired. If the operator has [shards](pintle_operator::Manager::sharded),
     ///   the process must be the leader of the shard that contains the written object. If the written object is not an
     ///   owner and has no controller owner, its shard is unknown, and it is sufficient that the process is the leader
     ///   of any shard.

@@ -6,6 +6,7 @@ use pintle_apiserver::AuditRecord;
 use pintle_meta::ObjectKey;
 use pintle_sharding::Shard;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::journal::LeaseWrite;
 use crate::lab::Lab;
@@ -27,7 +28,7 @@ pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String>
     leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned())
 }
 
-/// Returns the writes of processes that did not hold the Lease for the written object.
+/// Returns the writes of processes that did not hold the Lease for the written object, or whose Lease had expired.
 ///
 /// Writes of definitions and webhook configurations are excluded, because every replica sends them before the election.
 pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
@@ -42,7 +43,7 @@ pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     };
     let writes = writes.records().iter().filter(|write| write.user_agent.starts_with("operator-") && !is_own(write));
     let wrong = writes.filter_map(|write| {
-        let held = leases.held_before(write.committed?.revision);
+        let held = leases.held_before(write.committed?.revision, write.received);
         let keys = owners.shard_keys(write);
         let leads = |(lease, holder): &(&str, &str)| *holder == write.user_agent && covers_any(lease, &keys);
         (!held.iter().any(leads)).then(|| describe(write, &held, &keys))
@@ -78,11 +79,12 @@ impl Leases {
         Self(leases)
     }
 
-    /// Returns the Leases that were held just before `revision`, with the processes that held them.
-    fn held_before(&self, revision: u64) -> Vec<(&str, &str)> {
+    /// Returns the Leases that were held just before `revision` and had not expired at the time `at`, with the processes
+    /// that held them.
+    fn held_before(&self, revision: u64, at: Instant) -> Vec<(&str, &str)> {
         let last = |writes: &'_ [LeaseWrite]| writes.iter().rposition(|lease| lease.revision < revision);
         let held = self.0.iter().filter_map(|(name, writes)| Some((name, &writes[last(writes)?])));
-        let held = held.filter(|(_, lease)| !lease.holder.is_empty());
+        let held = held.filter(|(_, lease)| !lease.holder.is_empty() && at <= lease.expires);
         held.map(|(name, lease)| (name.as_str(), lease.process.as_str())).collect()
     }
 }
@@ -152,18 +154,28 @@ fn identity(line: &Value) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
 
+    const DURATION: Duration = Duration::from_secs(15);
+
     fn lease(lease: &str, revision: u64, process: &str) -> LeaseWrite {
         let holder = process.into();
-        LeaseWrite { revision, process: process.into(), lease: lease.into(), holder }
+        LeaseWrite {
+            revision,
+            process: process.into(),
+            lease: lease.into(),
+            holder,
+            expires: Instant::now() + DURATION,
+        }
     }
 
     fn record(resource: &str, name: &str) -> AuditRecord {
         AuditRecord {
-            received: tokio::time::Instant::now(),
+            received: Instant::now(),
             user: String::new(),
             user_agent: "operator-1".into(),
             verb: None,
@@ -191,6 +203,13 @@ mod tests {
         assert_eq!(shard_of("sites-2-of-2"), None);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn expired_lease_is_not_held() {
+        let leases = Leases::of(vec![lease("sites", 3, "operator-1")]);
+        let held = |at| leases.held_before(6, at).len();
+        assert_eq!((held(Instant::now() + DURATION), held(Instant::now() + 2 * DURATION)), (1, 0));
+    }
+
     #[test]
     fn held_leases_are_those_before_the_revision() {
         let released = LeaseWrite { holder: String::new(), ..lease("sites-0-of-2", 9, "operator-1") };
@@ -198,9 +217,12 @@ mod tests {
         let writes =
             vec![released, lease("sites-0-of-2", 3, "operator-1"), lease("sites-1-of-2", 5, "operator-2"), member];
         let leases = Leases::of(writes);
-        assert_eq!(leases.held_before(3), []);
-        assert_eq!(leases.held_before(6), [("sites-0-of-2", "operator-1"), ("sites-1-of-2", "operator-2")]);
-        assert_eq!(leases.held_before(10), [("sites-1-of-2", "operator-2")]);
+        assert_eq!(leases.held_before(3, Instant::now()), []);
+        assert_eq!(
+            leases.held_before(6, Instant::now()),
+            [("sites-0-of-2", "operator-1"), ("sites-1-of-2", "operator-2")]
+        );
+        assert_eq!(leases.held_before(10, Instant::now()), [("sites-1-of-2", "operator-2")]);
     }
 
     #[test]
