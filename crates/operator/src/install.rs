@@ -1,5 +1,6 @@
 //! Installs CustomResourceDefinitions.
 
+mod certificates;
 #[cfg(feature = "webhook")]
 mod configuration;
 mod managers;
@@ -19,8 +20,8 @@ use self::precedence::Decision;
 pub(crate) use self::precedence::order_of;
 use crate::error::OperatorError;
 
-/// The JSON pointer to the CA certificates of the conversion webhook in the spec of a definition.
-const CERTIFICATES: &str = "/conversion/webhook/clientConfig/caBundle";
+/// The JSON pointer to the client configuration of the conversion webhook in the spec of a definition.
+const CLIENT_CONFIG: &str = "/conversion/webhook/clientConfig";
 /// How long the manager waits for the API server to serve a new custom resource.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The delay between installation attempts.
@@ -103,7 +104,7 @@ impl Installer {
         let (name, options) = (&definition.metadata.name, self.write_options());
         let mut attempts = 0;
         loop {
-            let stored = read_or_create(cluster, definition, &options).await?;
+            let stored = managers::read_or_create(cluster, definition, &options).await?;
             let installed = CustomResourceDefinition::deserialize(&stored).map_err(ApiError::decode)?;
             match precedence::decide(definition, &installed) {
                 Decision::Apply => {}
@@ -119,7 +120,7 @@ impl Installer {
                 }
             }
             // After an adoption, read and decide again, because another build may have written the definition before it.
-            match managers::adopt(cluster, name, &stored, &options).await {
+            match managers::adopt::<CustomResourceDefinition>(cluster, name, &stored, &options).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(self.apply(cluster, definition, installed).await?),
                 Err(error) if error.is_invalid() && attempts < ADOPTIONS => attempts += 1,
@@ -143,23 +144,6 @@ impl Installer {
 
     fn write_options(&self) -> WriteOptions {
         WriteOptions { field_manager: self.field_manager.clone(), ..WriteOptions::default() }
-    }
-}
-
-async fn read_or_create(
-    cluster: &Cluster,
-    definition: &CustomResourceDefinition,
-    options: &WriteOptions,
-) -> Result<Value, ApiError> {
-    let name = &definition.metadata.name;
-    match managers::read(cluster, name).await {
-        Err(error) if error.is_object_not_found() => {
-            // Use a create request, because an apply would overwrite a definition that another build creates at the same
-            // time.
-            cluster.api().create(definition, options).await?;
-            managers::read(cluster, name).await
-        }
-        stored => stored,
     }
 }
 
@@ -195,21 +179,18 @@ fn not_established(name: &str, reason: String) -> Failure {
     Failure::Final(OperatorError::NotEstablished { name: name.into(), seconds: LIMIT.as_secs(), reason })
 }
 
-/// Keeps the installed definition. Only the certificates of the conversion webhook are updated if both definitions
-/// contain certificates. Certificates belong to the cluster and not to a particular build.
+/// Keeps the installed definition. Only the certificates of the conversion webhook are updated if both definitions have
+/// the same webhook server.
 async fn keep(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
     installed: CustomResourceDefinition,
     options: &WriteOptions,
 ) -> Result<CustomResourceDefinition, ApiError> {
-    let certificates = |definition: &CustomResourceDefinition| definition.spec.pointer(CERTIFICATES).cloned();
-    let (Some(own), Some(old)) = (certificates(definition), certificates(&installed)) else { return Ok(installed) };
-    if own == old {
-        return Ok(installed);
-    }
+    let configs = definition.spec.pointer(CLIENT_CONFIG).zip(installed.spec.pointer(CLIENT_CONFIG));
+    let Some(bundle) = configs.and_then(|(own, old)| certificates::replacement(own, old)) else { return Ok(installed) };
     let metadata = json!({"resourceVersion": installed.metadata.resource_version});
-    let conversion = json!({"webhook": {"clientConfig": {"caBundle": own}}});
+    let conversion = json!({"webhook": {"clientConfig": {"caBundle": bundle}}});
     let patch = Patch::Merge(json!({"metadata": metadata, "spec": {"conversion": conversion}}));
     let definitions = cluster.api::<CustomResourceDefinition>();
     definitions.patch(definition.metadata.name.as_str(), &patch, options).await

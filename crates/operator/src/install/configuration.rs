@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::certificates::replacement;
 use super::precedence::order_of;
-use super::{Installer, Retries};
+use super::{ADOPTIONS, Installer, Retries, managers};
 use crate::error::OperatorError;
 
 impl Installer {
@@ -38,28 +39,33 @@ impl Installer {
     where
         T: Resource + Serialize + DeserializeOwned,
     {
-        let (api, name) = (cluster.api::<T>(), configuration.name());
-        let encode = |object: &T| serde_json::to_value(object).map_err(ApiError::invalid_request);
-        let mut own = encode(configuration)?;
-        let installed = match api.get(name).await {
-            Ok(installed) => Some(encode(&installed)?),
-            Err(error) if error.is_object_not_found() => None,
-            Err(error) => return Err(error),
-        };
-        if let Some(installed) = installed {
+        let (api, name, options) = (cluster.api::<T>(), configuration.name(), self.write_options());
+        let mut own = serde_json::to_value(configuration).map_err(ApiError::invalid_request)?;
+        let mut attempts = 0;
+        loop {
+            let installed = managers::read_or_create(cluster, configuration, &options).await?;
             if order_of(version(&own), version(&installed)) == Some(Ordering::Less) && !self.replaces_newer {
                 let (kind, version) = (T::KIND, version(&installed));
                 tracing::warn!(kind, name, version, "keeping the webhook configuration of a newer build");
                 if let Some(patch) = certificates(&own, &installed) {
-                    api.patch(name, &Patch::Json(patch), &self.write_options()).await?;
+                    api.patch(name, &Patch::Json(patch), &options).await?;
                 }
                 return Ok(());
+            }
+            match managers::adopt::<T>(cluster, name, &installed, &options).await {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) if error.is_invalid() && attempts < ADOPTIONS => {
+                    attempts += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
             }
             // Because of the resourceVersion, the server returns a conflict if another build has written the
             // configuration since it was read.
             own["metadata"]["resourceVersion"] = installed["metadata"]["resourceVersion"].clone();
+            return api.patch(name, &Patch::Apply(own), &WriteOptions::apply(&self.field_manager)).await.map(drop);
         }
-        api.patch(name, &Patch::Apply(own), &WriteOptions::apply(&self.field_manager)).await.map(drop)
     }
 }
 
@@ -67,16 +73,15 @@ fn version(configuration: &Value) -> Option<&str> {
     configuration["metadata"]["annotations"][PACKAGE_VERSION].as_str()
 }
 
-/// Returns a JSON patch that copies the certificates from `own` to `installed`. Returns `None` if they are equal. The
-/// certificates of a newer build's configuration are also replaced, because they belong to the cluster and not to a
-/// particular build.
+/// Returns a JSON patch that copies the certificates from `own` to the webhooks of `installed` that have the same server.
+/// Returns `None` if nothing changes.
 fn certificates(own: &Value, installed: &Value) -> Option<Value> {
-    let bundle = |webhook: &Value| webhook["clientConfig"]["caBundle"].as_str().map(str::to_owned);
-    let own = own["webhooks"].as_array()?.iter().find_map(bundle)?;
-    let webhooks = installed["webhooks"].as_array()?.iter().enumerate();
-    let changes = webhooks.filter(|(_, webhook)| bundle(webhook).as_ref() != Some(&own)).map(
-        |(index, _)| json!({"op": "add", "path": format!("/webhooks/{index}/clientConfig/caBundle"), "value": own}),
-    );
+    let own = own["webhooks"].as_array()?;
+    let webhooks = installed["webhooks"].as_array()?.iter().map(|webhook| &webhook["clientConfig"]);
+    let changes = webhooks.enumerate().filter_map(|(index, config)| {
+        let bundle = own.iter().find_map(|own| replacement(&own["clientConfig"], config))?;
+        Some(json!({"op": "add", "path": format!("/webhooks/{index}/clientConfig/caBundle"), "value": bundle}))
+    });
     let mut patch: Vec<_> = changes.collect();
     if patch.is_empty() {
         return None;

@@ -1,51 +1,85 @@
-//! Converts the managed fields of definitions that this program has created.
+//! Converts the managed fields of objects that this program has created or patched.
 //!
-//! A definition is first installed with a create request, which fails if another build has already created the
-//! definition. If a field manager first creates and then applies an object, it owns each field twice: with the
-//! operation `Update` and with the operation `Apply`. An apply could then never remove a field. This module therefore
-//! changes the operation of the create request to `Apply`, like client-go's `csaupgrade`. The create request also makes
-//! the field manager the owner of the server's default values. The next apply gives up these fields.
+//! An object is first installed with a create request, which fails if another build has already created the object. If a
+//! field manager first creates and then applies an object, it owns each field twice: with the operation `Update` and
+//! with the operation `Apply`. The same happens if an older build patches the certificates of a newer build's object. An
+//! apply could then never remove a field. This module therefore merges all entries of the field manager into one entry
+//! with the operation `Apply`, like client-go's `csaupgrade`. The create request also makes the field manager the owner
+//! of the server's default values. The next apply gives up these fields.
 
 use pintle_cluster::Cluster;
-use pintle_crd::CustomResourceDefinition;
 use pintle_meta::{ApiError, Patch, Resource, WriteOptions};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Value, ApiError> {
-    let path = format!("{}/{name}", CustomResourceDefinition::api_resource().path(None));
+/// Returns the stored object, including its managed fields. Creates the object if it does not exist.
+pub(super) async fn read_or_create<T>(cluster: &Cluster, object: &T, options: &WriteOptions) -> Result<Value, ApiError>
+where
+    T: Resource + Serialize + DeserializeOwned,
+{
+    match read::<T>(cluster, object.name()).await {
+        Err(error) if error.is_object_not_found() => {
+            // Use a create request, because an apply would overwrite an object that another build creates at the same
+            // time.
+            cluster.api().create(object, options).await?;
+            read::<T>(cluster, object.name()).await
+        }
+        stored => stored,
+    }
+}
+
+async fn read<T: Resource>(cluster: &Cluster, name: &str) -> Result<Value, ApiError> {
+    let path = format!("{}/{name}", T::api_resource().path(None));
     let request = cluster.client().get().abs_path(path.split('/').filter(|part| !part.is_empty()));
     Ok(request.object().await?)
 }
 
-/// Changes the operation of the created fields to `Apply`. Returns `true` if the definition was changed. The error is
-/// `Invalid` if the server has moved the managed fields since the read.
-pub(super) async fn adopt(
+/// Merges the entries of the field manager. Returns `true` if the object was changed. The error is `Invalid` if the
+/// server has moved the managed fields since the read.
+pub(super) async fn adopt<T: Resource + DeserializeOwned>(
     cluster: &Cluster,
     name: &str,
     stored: &Value,
     options: &WriteOptions,
 ) -> Result<bool, ApiError> {
     let Some(patch) = adoption(stored, &options.field_manager) else { return Ok(false) };
-    cluster.api::<CustomResourceDefinition>().patch(name, &Patch::Json(patch), options).await?;
+    cluster.api::<T>().patch(name, &Patch::Json(patch), options).await?;
     Ok(true)
 }
 
-/// Returns the JSON patch for the managed fields of a definition. The patch does not check the resourceVersion, because
-/// the server writes the status of a new definition at the same time.
+/// Returns the JSON patch for the managed fields of an object. The patch does not check the resourceVersion, because the
+/// server writes the status of a new definition at the same time.
 fn adoption(stored: &Value, manager: &str) -> Option<Value> {
-    let entries = stored["metadata"]["managedFields"].as_array()?;
+    let entries = stored["metadata"]["managedFields"].as_array()?.iter().enumerate();
     let is_own = |entry: &Value| entry["manager"] == manager && entry.get("subresource").is_none();
-    // There must not be two entries with the operation `Apply`, because one would replace the other.
-    if entries.iter().any(|entry| is_own(entry) && entry["operation"] == "Apply") {
+    let own: Vec<_> = entries.filter(|(_, entry)| is_own(entry)).collect();
+    let [(first, entry), rest @ ..] = &own[..] else { return None };
+    if rest.is_empty() && entry["operation"] == "Apply" {
         return None;
     }
-    let index = entries.iter().position(|entry| is_own(entry) && entry["operation"] == "Update")?;
-    let path = |field: &str| format!("/metadata/managedFields/{index}/{field}");
-    Some(json!([
-        {"op": "test", "path": path("manager"), "value": manager},
-        {"op": "test", "path": path("operation"), "value": "Update"},
-        {"op": "replace", "path": path("operation"), "value": "Apply"},
-    ]))
+    let path = |index: &usize, field: &str| format!("/metadata/managedFields/{index}{field}");
+    let (mut patch, mut all) = (Vec::new(), json!({}));
+    for (index, entry) in &own {
+        add_fields(&mut all, &entry["fieldsV1"]);
+        for field in ["manager", "operation", "fieldsV1"] {
+            patch.push(json!({"op": "test", "path": path(index, &format!("/{field}")), "value": entry[field]}));
+        }
+    }
+    patch.push(json!({"op": "replace", "path": path(first, "/operation"), "value": "Apply"}));
+    patch.push(json!({"op": "replace", "path": path(first, "/fieldsV1"), "value": all}));
+    patch.extend(rest.iter().rev().map(|(index, _)| json!({"op": "remove", "path": path(index, "")})));
+    Some(patch.into())
+}
+
+/// Adds the field set `more` to the field set `all`. A field set contains the fields of each object as a map.
+fn add_fields(all: &mut Value, more: &Value) {
+    for (name, fields) in more.as_object().into_iter().flatten() {
+        add_fields(&mut all[name], fields);
+        if all[name].is_null() {
+            all[name] = json!({});
+        }
+    }
 }
 
 #[cfg(test)]
@@ -53,17 +87,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_own_create_requests_are_adopted() {
+    fn only_own_entries_are_merged() {
         let stored = |entries: Value| json!({"metadata": {"managedFields": entries}});
         let status = json!({"manager": "own", "operation": "Update", "subresource": "status"});
         let (applied, other) =
             (json!({"manager": "own", "operation": "Apply"}), json!({"manager": "x", "operation": "Update"}));
         assert_eq!(adoption(&json!({}), "own"), None);
         assert_eq!(adoption(&stored(json!([status, applied, other])), "own"), None);
-        let created = json!({"manager": "own", "operation": "Update"});
-        let patch = adoption(&stored(json!([status, created])), "own").unwrap();
-        assert_eq!(patch[2], json!({"op": "replace", "path": "/metadata/managedFields/1/operation", "value": "Apply"}));
-        let applied = json!({"manager": "own", "operation": "Apply"});
-        assert_eq!(adoption(&stored(json!([created, applied])), "own"), None, "only one entry may be an apply");
+        let changes = |entries: Value| {
+            let patch = adoption(&stored(entries), "own").unwrap();
+            let (tests, changes): (Vec<_>, Vec<_>) =
+                patch.as_array().unwrap().iter().cloned().partition(|operation| operation["op"] == "test");
+            (tests.len(), Value::from(changes))
+        };
+        let entry =
+            |operation: &str, fields: Value| json!({"manager": "own", "operation": operation, "fieldsV1": fields});
+        let set = |field: &str, value: Value| json!({"op": "replace", "path": format!("/metadata/managedFields/{field}"), "value": value});
+        let created = entry("Update", json!({"f:a": {}}));
+        let expected = json!([set("1/operation", json!("Apply")), set("1/fieldsV1", json!({"f:a": {}}))]);
+        assert_eq!(changes(json!([status, created])), (3, expected));
+
+        let applied = entry("Apply", json!({"f:a": {"f:b": {}, "f:c": {}}, "f:d": {}}));
+        let written = entry("Update", json!({"f:a": {"f:c": {}, "f:e": {}}, "f:d": {"f:f": {}}}));
+        let merged = json!({"f:a": {"f:b": {}, "f:c": {}, "f:e": {}}, "f:d": {"f:f": {}}});
+        let removed = json!({"op": "remove", "path": "/metadata/managedFields/2"});
+        let expected = json!([set("0/operation", json!("Apply")), set("0/fieldsV1", merged), removed]);
+        for entries in [json!([applied, status, written]), json!([written, other, applied])] {
+            assert_eq!(changes(entries), (6, expected.clone()));
+        }
     }
 }

@@ -239,31 +239,38 @@ async fn failed_adoption_is_repeated_before_the_apply() {
     assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
 }
 
+/// Returns a definition with a conversion webhook at `url`, and its new certificate.
+fn converted(package: &str, maximum: u32, url: &str) -> (CustomResourceDefinition, String) {
+    let key = rcgen::generate_simple_self_signed(["webhooks.example.com".to_owned()]).unwrap();
+    let bundle = base64::engine::general_purpose::STANDARD.encode(key.cert.pem());
+    let mut definition = definition(package, &["v1"], maximum);
+    let webhook = json!({"clientConfig": {"url": url, "caBundle": bundle}, "conversionReviewVersions": ["v1"]});
+    definition.spec["conversion"] = json!({"strategy": "Webhook", "webhook": webhook});
+    (definition, bundle)
+}
+
 /// After a rollback, only replicas of the old build may run. The conversion webhook of the old build must continue to
 /// work.
 #[tokio::test]
 async fn kept_definition_gets_new_webhook_certificates() {
     let world = World::start().await;
-    let converted = |package: &str, maximum: u32| {
-        let key = rcgen::generate_simple_self_signed(["webhooks.example.com".to_owned()]).unwrap();
-        let bundle = base64::engine::general_purpose::STANDARD.encode(key.cert.pem());
-        let mut definition = definition(package, &["v1"], maximum);
-        let client = json!({"url": "https://webhooks.example.com/convert", "caBundle": bundle});
-        let webhook = json!({"clientConfig": client, "conversionReviewVersions": ["v1"]});
-        definition.spec["conversion"] = json!({"strategy": "Webhook", "webhook": webhook});
-        (definition, bundle)
-    };
-    let (newer, first) = converted("1.1.0", 200);
-    let (older, second) = converted("1.0.0", 100);
-    let bundle = async || {
+    let (newer, first) = converted("1.1.0", 200, "https://webhooks.example.com/convert");
+    let (older, second) = converted("1.0.0", 100, "https://webhooks.example.com/old");
+    let (elsewhere, _) = converted("1.0.0", 100, "https://other.example.com/convert");
+    let conversion = async || {
         let installed: CustomResourceDefinition = world.cluster.api().get("websites.example.com").await.unwrap();
-        installed.spec["conversion"]["webhook"]["clientConfig"]["caBundle"].clone()
+        installed.spec["conversion"].clone()
     };
+    let bundle = async || conversion().await["webhook"]["clientConfig"]["caBundle"].clone();
     world.run_build(newer).await.unwrap();
     assert_eq!(bundle().await, first);
+    world.run_build(elsewhere).await.unwrap();
+    assert_eq!(bundle().await, first, "the webhook server of the older build is another one");
     world.run_build(older).await.unwrap();
     assert_eq!(bundle().await, second);
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
+    world.run_build(definition("1.2.0", &["v1"], 300)).await.unwrap();
+    assert_eq!(conversion().await, json!({"strategy": "None"}), "the kept certificates do not remain");
 }
 
 #[test]
