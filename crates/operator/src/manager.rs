@@ -2,6 +2,8 @@
 
 mod debug;
 mod definitions;
+#[cfg(feature = "webhook")]
+mod registered;
 mod replicas;
 mod run;
 #[cfg(feature = "webhook")]

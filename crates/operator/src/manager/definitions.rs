@@ -1,9 +1,11 @@
-//! Installs CustomResourceDefinitions in all clusters of a manager.
+//! Installs CustomResourceDefinitions and webhook configurations in all clusters of a manager.
 
 use std::error::Error;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
 use pintle_meta::ApiError;
 use tokio::sync::watch;
@@ -40,48 +42,70 @@ impl Progress {
     }
 }
 
+/// Reports the progress in one cluster.
+#[derive(Clone)]
+pub(super) struct Reporter {
+    all: Arc<watch::Sender<Vec<Progress>>>,
+    index: usize,
+}
+
+impl Reporter {
+    pub(super) fn set(&self, progress: Progress) {
+        self.all.send_modify(|all| all[self.index] = progress);
+    }
+}
+
+/// The last step in the manager's own cluster: the registration of the webhooks.
+#[cfg_attr(not(feature = "webhook"), allow(dead_code, reason = "only the feature has webhooks"))]
+pub(super) struct Registration {
+    /// What the installation waits for during this step.
+    pub(super) waiting: String,
+    pub(super) run: Box<dyn FnOnce(Reporter) -> Pin<Box<dyn Future<Output = Result<(), OperatorError>> + Send>> + Send>,
+}
+
 /// The installations in all clusters. Each cluster has its own task, so that an unreachable cluster does not delay the
 /// other clusters. Dropping an `Installations` aborts the tasks.
 pub(super) struct Installations {
     tasks: JoinSet<Result<(), OperatorError>>,
-    /// The state of each cluster. The first element belongs to the manager's own cluster.
+    /// The clusters. The first element is the manager's own cluster.
+    clusters: Vec<Cluster>,
+    /// The state of each cluster.
     progress: watch::Receiver<Vec<Progress>>,
+    /// Whether the manager has controllers or definitions in several clusters.
+    has_others: bool,
 }
 
 impl Manager {
-    /// Starts the installations. If there are several clusters, also adds a readiness check for each cluster.
-    pub(super) fn start_installations(&mut self) -> Installations {
-        let mut clusters = vec![(self.cluster.clone(), std::mem::take(&mut self.definitions))];
+    /// Starts the installations. `registration` follows the definitions in the manager's own cluster. If there are
+    /// several clusters, also adds a readiness check for each cluster.
+    pub(super) fn start_installations(&mut self, registration: Option<Registration>) -> Installations {
+        let mut all = vec![(self.cluster.clone(), std::mem::take(&mut self.definitions), registration)];
         for (cluster, definition) in std::mem::take(&mut self.other_definitions) {
-            match clusters.iter_mut().find(|(known, _)| known.is_same(&cluster)) {
-                Some((_, definitions)) => definitions.push(definition),
-                None => clusters.push((cluster, vec![definition])),
+            match all.iter_mut().find(|(known, ..)| known.is_same(&cluster)) {
+                Some((_, definitions, _)) => definitions.push(definition),
+                None => all.push((cluster, vec![definition], None)),
             }
         }
-        let initial = clusters.iter().map(|(_, definitions)| {
-            definitions.first().map_or(Progress::Done, |first| Progress::Waits(waits_for(first)))
+        let initial = all.iter().map(|(_, definitions, registration)| {
+            let first = definitions.first().map(waits_for);
+            let first = first.or_else(|| Some(registration.as_ref()?.waiting.clone()));
+            first.map_or(Progress::Done, Progress::Waits)
         });
         let (sender, progress) = watch::channel(initial.collect::<Vec<_>>());
-        let (sender, mut tasks, has_others) = (Arc::new(sender), JoinSet::new(), clusters.len() > 1);
-        for (index, (cluster, definitions)) in clusters.into_iter().enumerate() {
+        let (sender, mut tasks) = (Arc::new(sender), JoinSet::new());
+        let has_others = all.len() > 1 || !self.other_clusters.is_empty();
+        let clusters = all.iter().map(|(cluster, ..)| cluster.clone()).collect();
+        for (index, (cluster, definitions, registration)) in all.into_iter().enumerate() {
             if has_others {
                 let (name, progress) = (format!("cluster {}", cluster.config().server), progress.clone());
                 let check = move || progress.borrow()[index].problem().map_or(Ok(()), Err);
                 self.ready_checks.push((name, Arc::new(check) as Check));
             }
             let installer = Installer { awaits_permissions: index > 0, ..self.installer() };
-            let sender = sender.clone();
-            tasks.spawn(async move {
-                let set = |progress| sender.send_modify(|all| all[index] = progress);
-                for definition in &definitions {
-                    let report = |error: &ApiError| set(Progress::Fails(format!("{}: {error}", waits_for(definition))));
-                    installer.install(&cluster, definition, report).await?;
-                }
-                set(Progress::Done);
-                Ok(())
-            });
+            let reporter = Reporter { all: sender.clone(), index };
+            tasks.spawn(install(installer, cluster, definitions, registration, reporter));
         }
-        Installations { tasks, progress }
+        Installations { tasks, clusters, progress, has_others }
     }
 
     pub(super) fn installer(&self) -> Installer {
@@ -90,18 +114,52 @@ impl Manager {
     }
 }
 
+async fn install(
+    installer: Installer,
+    cluster: Cluster,
+    definitions: Vec<CustomResourceDefinition>,
+    registration: Option<Registration>,
+    reporter: Reporter,
+) -> Result<(), OperatorError> {
+    for definition in &definitions {
+        let report = |error: &ApiError| reporter.set(Progress::Fails(format!("{}: {error}", waits_for(definition))));
+        installer.install(&cluster, definition, report).await?;
+    }
+    if let Some(Registration { waiting, run }) = registration {
+        reporter.set(Progress::Waits(waiting));
+        run(reporter.clone()).await?;
+    }
+    reporter.set(Progress::Done);
+    Ok(())
+}
+
 impl Installations {
-    /// Waits until all definitions are installed. With several clusters, only waits for the first attempt in each
+    /// Returns a future that waits until everything is installed in `cluster`. The future never completes if an
+    /// installation fails, because the manager then ends.
+    pub(super) fn done(&self, cluster: &Cluster) -> impl Future<Output = ()> + Send + use<> {
+        let index = self.clusters.iter().position(|known| known.is_same(cluster));
+        let mut progress = self.progress.clone();
+        async move {
+            let is_done = |all: &Vec<Progress>| index.is_none_or(|index| matches!(all[index], Progress::Done));
+            let has_ended = progress.wait_for(is_done).await.is_err();
+            if has_ended {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until everything is installed. With several clusters, only waits for the first attempt in each
     /// cluster, and for at most [`PATIENCE`]. Returns `false` if a stop was requested, because the manager must not
     /// continue.
     pub(super) async fn first(&mut self, waits: &Waits, stop: &CancellationToken) -> Result<bool, OperatorError> {
         let patience = Instant::now() + PATIENCE;
         loop {
-            let (own, has_others, is_pending) = {
+            let (own, is_pending) = {
                 let all = self.progress.borrow_and_update();
                 let is_pending = |progress: &Progress| matches!(progress, Progress::Waits(_));
-                (all[0].clone(), all.len() > 1, all.iter().any(is_pending))
+                (all[0].clone(), all.iter().any(is_pending))
             };
+            let has_others = self.has_others;
             set(waits, own.problem());
             if !is_pending && (has_others || matches!(own, Progress::Done)) {
                 return Ok(true);

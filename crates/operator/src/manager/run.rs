@@ -98,7 +98,11 @@ impl Manager {
             self.shards.push(shards.status());
             sharded.push((shards, bind));
         }
-        let mut installations = self.start_installations();
+        #[cfg(feature = "webhook")]
+        let registration = webhooks.as_ref().map(|all| all.registration(&self.cluster, &self.installer()));
+        #[cfg(not(feature = "webhook"))]
+        let registration = None;
+        let mut installations = self.start_installations(registration);
         let _server = self.serve_pages(engine.status(), &waits, stop).await?;
         if !installations.first(&waits, stop).await? {
             #[cfg(feature = "webhook")]
@@ -107,17 +111,10 @@ impl Manager {
             }
             return Ok(());
         }
+        #[cfg(feature = "webhook")]
+        let _registered =
+            webhooks.as_ref().map(|all| all.keep_registered(&self.cluster, &self.installer(), &installations));
         engine = engine.service("installations", move |stop| installations.rest(stop));
-        #[cfg(feature = "webhook")]
-        if let Some(all) = &webhooks
-            && !all.register(&self.cluster, &self.installer(), &waits, stop).await?
-            && let Some(webhooks) = webhooks
-        {
-            webhooks.finish(self.config.graceful_shutdown_timeout).await;
-            return Ok(());
-        }
-        #[cfg(feature = "webhook")]
-        let _registered = webhooks.as_ref().map(|all| all.keep_registered(&self.cluster, &self.installer()));
         let surroundings = Surroundings {
             cluster: self.cluster.clone(),
             name: self.name.clone(),

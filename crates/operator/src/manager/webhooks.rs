@@ -6,17 +6,19 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
-use pintle_crd::{CustomResourceDefinition, PACKAGE_VERSION};
+use pintle_crd::CustomResourceDefinition;
 use pintle_meta::ApiError;
 use pintle_webhook::{CertificateFiles, WebhookServer, WebhookServerError, Webhooks};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Manager;
+use super::definitions::{Installations, Progress, Registration, Reporter};
+use super::registered::{Authority, Registered, apply};
 use super::run::{Waits, set};
 use crate::error::OperatorError;
-use crate::install::{Installer, LIMIT, order_of};
+use crate::install::{Installer, order_of};
 
 /// The timeout for in-flight webhook requests after the controllers have stopped.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -68,7 +70,7 @@ impl Manager {
     ///
     /// The configurations contain the program's version, which is the highest version of its definitions. As with
     /// [definitions](Self::install), an older build keeps the configurations of a newer build and only updates their
-    /// certificates. To let an older build replace the configurations, use
+    /// certificates if both builds have the same endpoint. To let an older build replace the configurations, use
     /// [`replace_newer_definitions`](Self::replace_newer_definitions).
     ///
     /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service
@@ -161,30 +163,30 @@ impl Manager {
 }
 
 impl Served {
-    /// Applies the webhook configurations. Returns `false` if a stop was requested, because the manager must not
-    /// continue.
-    pub(super) async fn register(
-        &self,
-        cluster: &Cluster,
-        installer: &Installer,
-        waits: &Waits,
-        stop: &CancellationToken,
-    ) -> Result<bool, OperatorError> {
+    /// Returns the step that applies the webhook configurations.
+    pub(super) fn registration(&self, cluster: &Cluster, installer: &Installer) -> Registration {
         let waiting = "waits for the registration of the webhooks";
-        set(waits, Some(waiting.into()));
-        let report = |error: &ApiError| set(waits, Some(format!("{waiting}: {error}")));
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return Ok(false),
-            applied = apply(&self.webhooks, &self.ca_bundle, cluster, self.version.as_deref(), installer, &report) => applied?,
-        }
-        set(&self.problem, None);
-        Ok(true)
+        let (webhooks, ca_bundle, version) = (self.webhooks.clone(), self.ca_bundle.clone(), self.version.clone());
+        let (cluster, installer, problem) = (cluster.clone(), installer.clone(), self.problem.clone());
+        let run = move |reporter: Reporter| async move {
+            let report = |error: &ApiError| reporter.set(Progress::Fails(format!("{waiting}: {error}")));
+            apply(&webhooks, &ca_bundle, &cluster, version.as_deref(), &installer, &report).await?;
+            set(&problem, None);
+            Ok(())
+        };
+        Registration { waiting: waiting.into(), run: Box::new(|reporter| Box::pin(run(reporter))) }
     }
 
     /// Reapplies the configurations and definitions when the CA certificates change. Each cluster has its own task, so
-    /// that an unreachable cluster does not delay the other clusters. Dropping the returned handles aborts the tasks.
-    pub(super) fn keep_registered(&self, own: &Cluster, installer: &Installer) -> Vec<AbortOnDropHandle<()>> {
+    /// that an unreachable cluster does not delay the other clusters. A task starts after the installation in its
+    /// cluster. Otherwise, the installation could later restore the old certificates. Dropping the returned handles
+    /// aborts the tasks.
+    pub(super) fn keep_registered(
+        &self,
+        own: &Cluster,
+        installer: &Installer,
+        installations: &Installations,
+    ) -> Vec<AbortOnDropHandle<()>> {
         if !self.webhooks.has_endpoint() || self.files.authority.is_none() {
             return Vec::new();
         }
@@ -195,17 +197,23 @@ impl Served {
                 None => clusters.push((cluster.clone(), vec![definition.clone()])),
             }
         }
-        let tasks = clusters.into_iter().enumerate().map(|(index, (cluster, definitions))| Registration {
-            webhooks: self.webhooks.clone(),
-            files: self.files.clone(),
-            ca_bundle: self.ca_bundle.clone(),
-            definitions,
-            installer: Installer { awaits_permissions: index > 0, ..installer.clone() },
-            is_own: index == 0,
-            version: self.version.clone(),
-            cluster,
+        let tasks = clusters.into_iter().enumerate().map(|(index, (cluster, definitions))| {
+            let installed = installations.done(&cluster);
+            let registered = Registered {
+                webhooks: self.webhooks.clone(),
+                authority: Authority::new(self.files.clone(), self.ca_bundle.clone()),
+                definitions,
+                installer: Installer { awaits_permissions: index > 0, ..installer.clone() },
+                is_own: index == 0,
+                version: self.version.clone(),
+                cluster,
+            };
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                installed.await;
+                registered.keep().await;
+            }))
         });
-        tasks.map(|registration| AbortOnDropHandle::new(tokio::spawn(registration.keep()))).collect()
+        tasks.collect()
     }
 
     /// Stops the server. In-flight requests may take up to [`DRAIN`], but not longer than the remaining shutdown
@@ -218,80 +226,4 @@ impl Served {
             tracing::warn!("webhooks were still in flight at the end of the stop");
         }
     }
-}
-
-struct Registration {
-    webhooks: Webhooks,
-    files: CertificateFiles,
-    cluster: Cluster,
-    /// Whether the cluster is the manager's own cluster. Webhook configurations are only applied to the manager's own
-    /// cluster.
-    is_own: bool,
-    version: Option<String>,
-    /// The registered CA certificates.
-    ca_bundle: Vec<u8>,
-    definitions: Vec<CustomResourceDefinition>,
-    installer: Installer,
-}
-
-impl Registration {
-    async fn keep(mut self) {
-        loop {
-            sleep(self.files.period).await;
-            let new = match self.files.read_authority() {
-                Ok(new) if new != self.ca_bundle => new,
-                Ok(_) => continue,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot read the authority of the webhooks; the old one stays registered");
-                    continue;
-                }
-            };
-            let server = self.cluster.config().server.clone();
-            match timeout(LIMIT, self.register(&new)).await {
-                Ok(Ok(())) => {
-                    tracing::info!(server, "registered the new authority of the webhooks");
-                    self.ca_bundle = new;
-                }
-                Err(_) => {
-                    tracing::warn!(server, within = ?LIMIT, "cannot register the new authority of the webhooks; retrying")
-                }
-                Ok(Err(error)) => {
-                    tracing::warn!(server, %error, "cannot register the new authority of the webhooks; retrying")
-                }
-            }
-        }
-    }
-
-    async fn register(&mut self, ca_bundle: &[u8]) -> Result<(), OperatorError> {
-        for definition in &mut self.definitions {
-            self.webhooks.add_conversion(definition, ca_bundle);
-            self.installer.install(&self.cluster, definition, |_| ()).await?;
-        }
-        let Self { webhooks, cluster, version, installer, .. } = self;
-        match self.is_own {
-            true => apply(webhooks, ca_bundle, cluster, version.as_deref(), installer, &|_| ()).await,
-            false => Ok(()),
-        }
-    }
-}
-
-async fn apply(
-    webhooks: &Webhooks,
-    ca_bundle: &[u8],
-    cluster: &Cluster,
-    version: Option<&str>,
-    installer: &Installer,
-    report: &(impl Fn(&ApiError) + Sync),
-) -> Result<(), OperatorError> {
-    let name = &installer.field_manager;
-    let annotation = version.map(|version| (PACKAGE_VERSION.into(), version.to_owned()));
-    if let Some(mut configuration) = webhooks.mutating_configuration(name, ca_bundle) {
-        configuration.metadata.annotations.extend(annotation.clone());
-        installer.configure(cluster, &configuration, report).await?;
-    }
-    if let Some(mut configuration) = webhooks.validating_configuration(name, ca_bundle) {
-        configuration.metadata.annotations.extend(annotation);
-        installer.configure(cluster, &configuration, report).await?;
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use pintle_crd::CustomResourceDefinition;
 use pintle_leaderelect::LeaderElectionConfig;
 use pintle_leaderelect::Lease;
 use pintle_meta::{ClientConfig, ObjectKey, ObjectMeta, Patch, PemSource, WriteOptions};
-use pintle_operator::{Manager, OperatorError};
+use pintle_operator::{Controller, Manager, OperatorError};
 use pintle_restreq::RestClient;
 use pintle_webhook::{
     Admission, CertificateFiles, Denial, Endpoint, Hub, MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
@@ -27,8 +27,8 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::free_address;
-use crate::support::{Running, Spec, Website, World, eventually, soon};
+use crate::http::{free_address, get};
+use crate::support::{ConfigMap, Running, Spec, Website, World, eventually, publish, soon};
 
 const NAME: &str = "website-controller";
 const PATH: [&str; 5] = ["validate", "example.com", "v1", "websites", ""];
@@ -160,6 +160,58 @@ async fn changed_authority_is_registered_again() {
     running.stop().await.unwrap();
 }
 
+/// The authority changes while the installation in another cluster fails.
+#[tokio::test]
+async fn old_authority_is_not_restored_by_an_installation() {
+    let (setup, edge, address) = (Setup::new().await, World::start().await, free_address().await);
+    let faults = edge.cluster.server().unwrap().faults();
+    let resource = Some("customresourcedefinitions".into());
+    let down = faults.add(Rule { resource, times: None, ..Rule::new(Fault::Answer(Answer::new(503))) });
+    let attempt = async || {
+        let before = faults.hits_of(down);
+        eventually("an attempt", async || (faults.hits_of(down) > before).then_some(())).await;
+    };
+    let running = Running::start(setup.manager().install_in::<Website>(&edge.cluster).serve(address));
+    let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
+    eventually("registered", async || validating.get(NAME).await.ok()).await;
+    attempt().await;
+    write_pair(setup.directory.path());
+    let bundle = setup.bundle();
+    eventually("the new authority is registered", async || {
+        (validating.get(NAME).await.unwrap().webhooks[0]["clientConfig"]["caBundle"] == bundle).then_some(())
+    })
+    .await;
+    attempt().await;
+    faults.remove(down);
+    eventually("ready", async || get(address, "/readyz").await.filter(|ready| ready.0 == 200)).await;
+    let definitions = edge.cluster.api::<CustomResourceDefinition>();
+    eventually("the other cluster has the new authority", async || {
+        let definition = definitions.get("websites.example.com").await.unwrap();
+        (definition.spec["conversion"]["webhook"]["clientConfig"]["caBundle"] == bundle).then_some(())
+    })
+    .await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn failing_registration_does_not_stop_other_clusters() {
+    let (setup, edge) = (Setup::new().await, World::with_site("shop").await);
+    let resource = Some("validatingwebhookconfigurations".into());
+    let rule = Rule { resource, times: None, ..Rule::new(Fault::Answer(Answer::new(503))) };
+    setup.world.cluster.server().unwrap().faults().add(rule);
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish);
+    let address = free_address().await;
+    let running = Running::start(setup.manager().serve(address).controller_in(&edge.cluster, controller));
+    eventually("the child in the other cluster", async || edge.child("shop").await.ok()).await;
+    let (status, text) = get(address, "/readyz").await.unwrap();
+    let problem = format!(
+        "[-]cluster {} failed: waits for the registration of the webhooks: ",
+        setup.world.cluster.config().server
+    );
+    assert!(status == 500 && text.contains(&problem), "{text}");
+    running.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn standby_serves_webhooks() {
     let setup = Setup::new().await;
@@ -245,19 +297,28 @@ async fn definition_in_another_cluster_has_the_conversion_webhook() {
     assert_eq!(conversion["webhook"]["clientConfig"]["caBundle"], setup.bundle());
 }
 
+/// Runs `manager` until it has registered its webhooks.
+async fn register(manager: Manager) -> Result<(), OperatorError> {
+    let stop = CancellationToken::new();
+    let token = stop.clone();
+    let stopped = async move |_| {
+        token.cancel();
+        Ok(())
+    };
+    soon(manager.service("stop", stopped).run(&stop)).await
+}
+
+fn version(version: &str) -> Value {
+    json!({"op": "replace", "path": "/metadata/annotations/pintle-package-version", "value": version})
+}
+
 /// An older build may restart during an upgrade, or after the newer build has stopped.
 #[tokio::test]
 async fn older_build_keeps_the_newer_configuration() {
     let setup = Setup::new().await;
     let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
     let run = async |manager: Manager| {
-        let stop = CancellationToken::new();
-        let token = stop.clone();
-        let stopped = async move |_| {
-            token.cancel();
-            Ok(())
-        };
-        soon(manager.service("stop", stopped).run(&stop)).await.unwrap();
+        register(manager).await.unwrap();
         let stored = validating.get(NAME).await.unwrap();
         let webhook = &stored.webhooks[0];
         let version = stored.metadata.annotations.get("pintle-package-version").cloned();
@@ -266,13 +327,53 @@ async fn older_build_keeps_the_newer_configuration() {
     let (own, own_timeout, bundle) = run(setup.manager()).await;
     assert_eq!((&*own, bundle), (env!("CARGO_PKG_VERSION"), setup.bundle().into()));
     assert_ne!(own_timeout, 7);
-    let newer = json!([
-        {"op": "replace", "path": "/metadata/annotations/pintle-package-version", "value": "999.0.0"},
-        {"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7},
-    ]);
+    let newer = json!([version("999.0.0"), {"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]);
     validating.patch(NAME, &Patch::Json(newer), &WriteOptions::default()).await.unwrap();
     write_pair(setup.directory.path());
     assert_eq!(run(setup.manager()).await, ("999.0.0".into(), 7.into(), setup.bundle().into()));
     let rolled_back = run(setup.manager().replace_newer_definitions(true)).await;
     assert_eq!(rolled_back, (own, own_timeout, setup.bundle().into()));
+}
+
+/// The older build patches the certificates of the newer build's webhook. A later build uses the root certificates of the
+/// API server's system.
+#[tokio::test]
+async fn kept_certificates_can_be_removed() {
+    let setup = Setup::new().await;
+    let manager = |files: CertificateFiles| {
+        let check = async |_: Admission<Website>| Ok::<_, Denial>(());
+        let endpoint = Endpoint::url(format!("https://{}", setup.address));
+        let webhooks = Webhooks::new().add(Webhook::validate(check)).endpoint(endpoint);
+        setup.world.manager().webhooks(setup.address, files, webhooks).install::<Website>()
+    };
+    let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
+    let set_version = async |to: &str| {
+        validating.patch(NAME, &Patch::Json(json!([version(to)])), &WriteOptions::default()).await.unwrap();
+    };
+    let config = async || validating.get(NAME).await.unwrap().webhooks[0]["clientConfig"].clone();
+    register(manager(setup.files())).await.unwrap();
+    set_version("999.0.0").await;
+    write_pair(setup.directory.path());
+    register(manager(setup.files())).await.unwrap();
+    assert_eq!(config().await["caBundle"], setup.bundle());
+    set_version("0.0.1").await;
+    register(manager(CertificateFiles { authority: None, ..setup.files() })).await.unwrap();
+    assert_eq!(config().await.get("caBundle"), None);
+}
+
+/// Another build creates its configuration between the read and the write of this build.
+#[tokio::test]
+async fn newer_configuration_that_appears_after_the_read_stays() {
+    let setup = Setup::new().await;
+    let resource = Some("validatingwebhookconfigurations".into());
+    let missing = Fault::Answer(Answer::new(404));
+    register(setup.manager()).await.unwrap();
+    let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
+    validating.patch(NAME, &Patch::Json(json!([version("999.0.0")])), &WriteOptions::default()).await.unwrap();
+    let faults = setup.world.cluster.server().unwrap().faults();
+    let rule = faults.add(Rule { verb: Some(RequestVerb::Get), resource, ..Rule::new(missing) });
+    register(setup.manager()).await.unwrap();
+    assert_eq!(faults.hits_of(rule), 1);
+    let stored = validating.get(NAME).await.unwrap();
+    assert_eq!(stored.metadata.annotations["pintle-package-version"], "999.0.0");
 }
