@@ -14,12 +14,13 @@ use pintle_meta::{ClientConfig, NamespaceScope, Object, Resource};
 use pintle_metrics::Provider;
 use pintle_restreq::{Api, RestClient, RestClientConfig, TransportLayer};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout};
 
 use crate::config::ClusterConfig;
 use crate::error::Error;
 use crate::reader::Reader;
 
-/// How long a shutdown waits for pending Events to be written.
+/// How long a shutdown waits for the informers and for pending Events to be written.
 const EVENTS: Duration = Duration::from_secs(5);
 
 /// A connection to a cluster, which creates clients, informers, recorders and electors.
@@ -317,8 +318,9 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the informers and the Event broadcaster of this cluster and all its clones. The broadcaster first writes
-    /// pending Events for at most 5 s. If this is the cluster's last clone, the embedded server also stops.
+    /// Stops the informers and the Event broadcaster of this cluster and all its clones. In total, this method waits at
+    /// most 5 s for the informers' tasks and for pending Events to be written. If this is the cluster's last clone, the
+    /// embedded server also stops.
     ///
     /// # Cancel safety
     ///
@@ -327,17 +329,19 @@ impl Cluster {
         self.shutdown_within(EVENTS).await;
     }
 
-    /// Stops this cluster like [`shutdown`](Self::shutdown), but writes pending Events for at most `limit` or 5 s,
-    /// whichever is shorter.
+    /// Stops this cluster like [`shutdown`](Self::shutdown), but waits at most `limit` in total. Pending Events are
+    /// written for at most 5 s.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the remaining components stop when the cluster's last clone is dropped.
     pub async fn shutdown_within(self, limit: Duration) {
-        self.inner.informers.shutdown().await;
+        let started = Instant::now();
+        // User code, such as the decoding of an object, can block the task of an informer. The task then ends later.
+        let _ = timeout(limit, self.inner.informers.shutdown()).await;
         let events = std::mem::replace(&mut *self.events(), Events::Closed);
         if let Events::Open(Some(events)) = events {
-            events.shutdown(limit.min(EVENTS)).await;
+            events.shutdown(limit.saturating_sub(started.elapsed()).min(EVENTS)).await;
         }
         #[cfg(feature = "apiserver")]
         if let Some(Inner { server: Some(server), .. }) = Arc::into_inner(self.inner) {
@@ -350,12 +354,14 @@ pintle_meta::debug_struct!(Cluster |self| { client = self.inner.client, informer
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
     use std::time::Duration;
 
     use pintle_apiserver::RequestVerb;
     use pintle_apiserver::faults::{Fault, Rule};
     use pintle_meta::{ObjectMeta, WriteOptions, resource};
-    use serde::{Deserialize, Serialize};
+    use serde::{Deserialize, Deserializer, Serialize};
+    use tokio::sync::Notify;
 
     use super::*;
 
@@ -401,5 +407,36 @@ mod tests {
         assert!(requests() > sent);
         cluster.shutdown().await;
         assert!(!cached.is_cached(), "the informer has stopped");
+    }
+
+    /// A type whose decoding blocks until the test permits it.
+    #[derive(Clone, Debug, Serialize)]
+    struct Blocking {
+        metadata: ObjectMeta,
+    }
+    resource!(Blocking, "v1", "ConfigMap", "configmaps", Namespaced);
+
+    static IS_DECODING: Notify = Notify::const_new();
+    static PERMIT: OnceLock<()> = OnceLock::new();
+
+    impl<'de> Deserialize<'de> for Blocking {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            IS_DECODING.notify_one();
+            PERMIT.wait();
+            Ok(Self { metadata: ConfigMap::deserialize(deserializer)?.metadata })
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn shutdown_does_not_wait_for_a_blocked_informer() {
+        let cluster = Cluster::embedded().await.unwrap();
+        let map = ConfigMap { metadata: ObjectMeta::new("default", "a") };
+        cluster.api().create(&map, &WriteOptions::default()).await.unwrap();
+        let informer = cluster.informer::<Blocking>();
+        IS_DECODING.notified().await;
+        let ended = timeout(Duration::from_secs(45), cluster.shutdown_within(Duration::from_millis(10))).await;
+        PERMIT.set(()).unwrap();
+        informer.shutdown().await;
+        ended.unwrap();
     }
 }
