@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::config::{ErrorHandler, InformerConfig};
 use crate::error::NotSynced;
 use crate::namespaces::Namespaces;
+use crate::on_error::Listening;
 use crate::shared_informer::{Covered, Scope, Settings, SharedInformer};
 use crate::status::InformerStatus;
 use crate::user::{User, Users};
@@ -203,6 +204,7 @@ impl InformerFactory {
             return found.for_caller(wanted);
         }
         let made = make();
+        let listening = wanted.listen(&made);
         let mut inner = self.lock();
         if let Some(quicker) = find(&inner, wanted) {
             drop(inner);
@@ -216,11 +218,11 @@ impl InformerFactory {
         // A stopped informer cannot be restarted, so remove stopped informers that match the request.
         let (stopped, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
             .into_iter()
-            .partition(|entry| entry.informer.has_stopped() && wanted.is(&*entry.informer).is_some());
+            .partition(|entry| entry.informer.is_stopping() && wanted.is(&*entry.informer).is_some());
         inner.informers = kept;
         inner.made += 1;
         let users = self.users(inner.made);
-        let user = User::new(users.clone(), None);
+        let user = User::new(users.clone(), listening);
         let entry = Entry { number: inner.made, informer: Arc::new(made.clone()), users };
         inner.informers.push(entry);
         drop(inner);
@@ -271,7 +273,7 @@ struct Found<T: Object> {
 /// Finds an informer that matches `wanted`. Informers that have ended match only if the factory was shut down.
 fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
     inner.informers.iter().find_map(|Entry { informer, users, .. }| {
-        let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.state().has_ended())?;
+        let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.is_stopping())?;
         Some(Found { informer: found.clone(), user: User::new(users.clone(), None), users: users.clone() })
     })
 }
@@ -279,8 +281,7 @@ fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
 impl<T: Object> Found<T> {
     fn for_caller(self, wanted: &Wanted<T>) -> SharedInformer<T> {
         let Self { informer, user, users } = self;
-        let listening = wanted.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)));
-        let listening = listening.map(|listening| User::new(users, Some(listening)));
+        let listening = wanted.listen(&informer).map(|listening| User::new(users, Some(listening)));
         informer.used_by(listening.unwrap_or(user), wanted.resync)
     }
 }
@@ -289,13 +290,18 @@ impl<T: Object> Wanted<T> {
     fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };
+        // The handler of each caller is removed with the caller, also that of the caller that creates the informer.
         let on_error = config.on_error.take().map(Arc::new);
         let InformerConfig { name, reflector, metrics, seed, resync, decode, hot_bytes, .. } = &config;
         let (reflector, metrics) = (reflector.clone(), metrics.clone());
         let settings = Settings { reflector, metrics, seed: *seed, decode: *decode, hot_bytes: *hot_bytes };
-        let wanted = Self { scope, name: name.clone(), settings, resync: *resync, on_error: on_error.clone() };
-        config.on_error = on_error.map(|handler| -> ErrorHandler { Box::new(move |error| handler(error)) });
+        let wanted = Self { scope, name: name.clone(), settings, resync: *resync, on_error };
         (wanted, config)
+    }
+
+    /// Adds the caller's error handler, if any. Dropping the result removes the handler.
+    fn listen(&self, informer: &SharedInformer<T>) -> Option<Arc<Listening>> {
+        self.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)))
     }
 
     /// Returns `informer` as a `SharedInformer<T>` if it matches the request.
@@ -326,7 +332,7 @@ trait AnyInformer: Send + Sync {
     fn start(&self);
     fn stop(&self);
     fn has_synced(&self) -> bool;
-    fn has_stopped(&self) -> bool;
+    fn is_stopping(&self) -> bool;
     fn has_started(&self) -> bool;
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>>;
     fn shutdown(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
@@ -357,8 +363,8 @@ impl<T: Object> AnyInformer for SharedInformer<T> {
         self.has_synced()
     }
 
-    fn has_stopped(&self) -> bool {
-        self.state().has_ended()
+    fn is_stopping(&self) -> bool {
+        self.is_stopping()
     }
 
     fn has_started(&self) -> bool {

@@ -388,6 +388,11 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
+    /// Returns `true` if the informer has ended or will end soon.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.owner.stop.is_cancelled() || self.state().has_ended()
+    }
+
     /// Returns `true` if the informer was started, or was stopped before its start.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()

@@ -99,7 +99,7 @@ impl<T: Object> Reflector<T> {
     }
 
     fn list_failed(&mut self, now: Instant, pages: Pages<T>, error: ApiError) -> Step<T> {
-        if error.is_expired() && pages.resource_version.is_some() {
+        if error.is_expired() && pages.resource_version.is_some() && pages.first.limit > 0 {
             return self.request_first(ListOptions { limit: 0, resource_version_match: None, ..pages.first }).into();
         }
         if (error.is_expired() || error.is_too_large_resource_version()) && !self.version_unavailable {

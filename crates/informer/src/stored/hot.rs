@@ -26,6 +26,10 @@ struct Ring<T> {
 /// read would be slow while a reader keeps references to all objects.
 const STEPS: usize = 8;
 
+/// The number of records that the clock hand passes if the budget is not exceeded. These steps remove records that were
+/// dropped, which would otherwise collect in the ring.
+const STEPS_WITHIN_LIMIT: usize = 2;
+
 /// The estimated number of bytes that a decoded object takes for each byte of its JSON, in addition to the size of the
 /// type. For a pod of k8s-openapi, the measured value is 5.9.
 const PER_JSON_BYTE: usize = 6;
@@ -44,8 +48,9 @@ impl<T> Hot<T> {
         let mut ring = self.ring.lock();
         ring.records.push_back((Arc::downgrade(record), bytes));
         ring.bytes += bytes;
-        for _ in 0..STEPS {
-            if ring.bytes <= self.limit {
+        for step in 0..STEPS {
+            let is_within_limit = ring.bytes <= self.limit;
+            if is_within_limit && step >= STEPS_WITHIN_LIMIT {
                 break;
             }
             let Some((weak, bytes)) = ring.records.pop_front() else { break };
@@ -53,6 +58,11 @@ impl<T> Hot<T> {
                 ring.bytes -= bytes;
                 continue;
             };
+            if is_within_limit {
+                ring.records.push_back((weak, bytes));
+                done.push((record, Cooled::Held));
+                continue;
+            }
             let cooled = if record.was_read.swap(false, Ordering::Relaxed) { Cooled::Held } else { record.cool() };
             match cooled {
                 Cooled::Held => ring.records.push_back((weak, bytes)),
@@ -62,5 +72,31 @@ impl<T> Hot<T> {
         }
         drop(ring);
         drop(done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pintle_meta::PartialObject;
+
+    use crate::projection::Projection;
+    use crate::scan::Scanner;
+    use crate::stored::{Source, Stored};
+
+    /// Each state is read and then replaced by the next one, far below the budget.
+    #[test]
+    fn dropped_records_do_not_collect_below_the_budget() {
+        let source = Arc::new(Source::<PartialObject>::new(String::new(), usize::MAX));
+        let scanner = Scanner::new(&Projection::whole());
+        for number in 0..1000 {
+            let json =
+                format!(r#"{{"metadata":{{"namespace":"ns","name":"a","uid":"u","resourceVersion":"{number}"}}}}"#);
+            let outline = scanner.scan(json.as_bytes()).expect("valid JSON");
+            let record = outline.record(json.as_bytes(), &source).expect("the object has metadata");
+            assert!(Stored::Lazy(Arc::new(record)).read().is_some());
+        }
+        assert!(source.hot.ring.lock().records.len() <= 2);
     }
 }

@@ -138,6 +138,19 @@ async fn stopped_informer_is_replaced_for_the_next_caller() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn informer_that_is_stopping_is_not_shared() {
+    let (source, factory) = (pods(&["a"]), InformerFactory::new());
+    let first = informer(&factory, source.clone());
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    first.stop();
+    let second = informer(&factory, source.clone());
+    factory.start();
+    second.wait_for_sync().await.unwrap();
+    assert_eq!(second.lister().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn different_transforms_get_different_informers() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();

@@ -105,6 +105,21 @@ fn expired_page_restarts_the_list_in_one_page() {
     assert_eq!(rig.outputs, ["replaced [c] at 13"], "no object of the first attempt is in the output");
 }
 
+/// The server pages a list without a limit and then rejects its own tokens.
+#[test]
+fn pages_that_expire_again_fail_the_list() {
+    let mut rig = Rig::with(ReflectorConfig { page_size: Some(4), ..config() });
+    assert_eq!(rig.page(&["a"], "12", "t1"), "LIST rv= limit=4 next");
+    let (mut steps, mut answer) = (0, rig.list_fails(expired()));
+    while answer.starts_with("LIST") && steps < 10 {
+        steps += 1;
+        rig.page(&["a"], "12", "t1");
+        answer = rig.list_fails(expired());
+    }
+    assert_eq!(answer, "SLEEP 800");
+    assert!(steps <= 3 && rig.cause().is_some(), "{steps}");
+}
+
 #[test]
 fn repeated_continue_token_fails_the_list() {
     for named in ["t2", "t1"] {
