@@ -73,7 +73,8 @@ pub struct SharedFifoConfig {
 /// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls these methods while it is locked, so the
 /// last reported values match the queue. The methods must not block or access the queue.
 ///
-/// If a method panics, the call that changed the queue wakes all waiters and then resumes the panic.
+/// If a method panics, the call that changed the queue wakes all waiters. Then, the call resumes the panic, unless it
+/// returns popped items. See the [panics of a guard](Guard#panics).
 pub trait FifoMetrics: Send + Sync {
     /// Reports the number of queued items: client-go's gauge `informer_queued_items`.
     fn queued(&self, items: usize);
@@ -87,7 +88,9 @@ pub trait FifoMetrics: Send + Sync {
 /// # Panics
 ///
 /// Dropping the guard also resumes the first panic of the metrics or a waker, after all waiters are awake. The panic is
-/// not resumed if the thread is already panicking.
+/// not resumed if the thread is already panicking. [`take`](SharedFifo::take) and [`process`](SharedFifo::process) drop
+/// such a panic and return their result, because the popped items would be lost. The panic hook has already reported the
+/// panic.
 pub struct Guard<'a, Q: Queue> {
     // This field is declared first, so that the lock is released before the other fields wake the waiters.
     state: MutexGuard<'a, State<Q>>,
@@ -101,7 +104,7 @@ pub struct Guard<'a, Q: Queue> {
 /// Items that a consumer has taken from a [`SharedFifo`]. Dropping a `Taken` marks the items as processed.
 ///
 /// The caller may move `popped` out, but must keep the `Taken` until the items are processed. Dropping a `Taken` locks
-/// the queue, so do not drop it while you hold a [`Guard`].
+/// the queue, so do not drop it while you hold a [`Guard`]. The drop panics in the same cases as the drop of a `Guard`.
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -208,7 +211,9 @@ impl<Q: Queue> SharedFifo<Q> {
         self.wait_until(move |mut guard| {
             let Some(popped) = guard.try_pop(&mut pop) else { return Err(guard) };
             guard.state.is_claimed = popped.is_ok();
-            Ok(popped.map(|popped| Taken { popped, _claim: Claim { fifo: self, in_process: self.config.begin() } }))
+            let taken =
+                popped.map(|popped| Taken { popped, _claim: Claim { fifo: self, in_process: self.config.begin() } });
+            Ok(guard.end_with(taken))
         })
     }
 
@@ -237,11 +242,12 @@ impl<Q: Queue> SharedFifo<Q> {
     ) -> Wait<impl Future<Output = Result<R, FifoClosed>> + Unpin> {
         self.wait_until(move |mut guard| {
             let Some(popped) = guard.try_pop(&mut pop) else { return Err(guard) };
-            Ok(popped.map(|popped| {
+            let result = popped.map(|popped| {
                 let _processing = Processing::begin(&self.processing);
                 guard.in_process = Some(self.config.begin());
                 process(&mut guard, popped)
-            }))
+            });
+            Ok(guard.end_with(result))
         })
     }
 
@@ -357,6 +363,38 @@ impl<Q: Queue> Guard<'_, Q> {
             None => self.is_closed().then_some(Err(FifoClosed)),
         }
     }
+
+    /// Unlocks the queue, wakes the waiters, and returns `result`. Resumes a panic of the metrics or a waker only if
+    /// `result` is an error.
+    fn end_with<R>(mut self, result: Result<R, FifoClosed>) -> Result<R, FifoClosed> {
+        let mut after = self.settle();
+        drop(self);
+        let panic = after.run();
+        if result.is_err() {
+            panic.pass_on();
+        }
+        result
+    }
+
+    /// Reports the changes to the metrics. Returns the actions to perform after the lock is released.
+    fn settle(&mut self) -> After {
+        let mut after = After::default();
+        let metrics = self.fifo.config.metrics.as_deref();
+        if let Some(InProcess { since }) = self.in_process.take() {
+            self.state.queue.processed();
+            if let (Some(metrics), Some(since)) = (metrics, since) {
+                after.panic.catch(|| metrics.processed(since.elapsed()));
+            }
+        }
+        if std::mem::take(&mut self.has_changed) {
+            if let Some(metrics) = metrics {
+                let len = self.state.queue.len();
+                after.panic.catch(|| metrics.queued(len));
+            }
+            after.wakers = std::mem::take(&mut self.fifo.waiters().wakers);
+        }
+        after
+    }
 }
 
 impl<Q: Queue> Deref for Guard<'_, Q> {
@@ -376,30 +414,24 @@ impl<Q: Queue> DerefMut for Guard<'_, Q> {
 
 impl<Q: Queue> Drop for Guard<'_, Q> {
     fn drop(&mut self) {
-        let metrics = self.fifo.config.metrics.as_deref();
-        if let Some(InProcess { since }) = self.in_process {
-            self.state.queue.processed();
-            if let (Some(metrics), Some(since)) = (metrics, since) {
-                self.after.panic.catch(|| metrics.processed(since.elapsed()));
-            }
+        self.after = self.settle();
+    }
+}
+
+impl After {
+    /// Wakes all waiters. Returns the first panic.
+    fn run(&mut self) -> FirstPanic {
+        let mut panic = std::mem::take(&mut self.panic);
+        for (_, waker) in self.wakers.drain(..) {
+            panic.catch(|| waker.wake());
         }
-        if self.has_changed {
-            if let Some(metrics) = metrics {
-                let len = self.state.queue.len();
-                self.after.panic.catch(|| metrics.queued(len));
-            }
-            self.after.wakers = std::mem::take(&mut self.fifo.waiters().wakers);
-        }
+        panic
     }
 }
 
 impl Drop for After {
     fn drop(&mut self) {
-        let mut panic = std::mem::take(&mut self.panic);
-        for (_, waker) in self.wakers.drain(..) {
-            panic.catch(|| waker.wake());
-        }
-        panic.pass_on();
+        self.run().pass_on();
     }
 }
 

@@ -439,6 +439,42 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
+/// Runs `test` with a panicking waker and with panicking metrics. The queue contains `a1`.
+fn with_panicking_bystanders(test: fn(&SharedFifo<Real>)) {
+    let metrics = SharedFifoConfig { metrics: Some(Box::new(BadMetrics)), ..SharedFifoConfig::default() };
+    for config in [SharedFifoConfig::default(), metrics] {
+        let mut real = atomic();
+        real.replace(things("a1"), "1").unwrap();
+        let fifo = SharedFifo::new(real, config);
+        let mut synced = pin!(fifo.synced());
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(synced.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        test(&fifo);
+    }
+}
+
+#[test]
+fn take_returns_items_despite_a_panic_elsewhere() {
+    with_panicking_bystanders(|fifo| {
+        let taken = fifo.take(|fifo| fifo.pop_batch(1000)).wait().unwrap();
+        assert_eq!(taken.popped.items.len(), 1);
+        let _of_metrics = catch_unwind(AssertUnwindSafe(|| drop(taken)));
+        assert!(fifo.lock().has_synced());
+        let _of_metrics = catch_unwind(AssertUnwindSafe(|| fifo.lock().close()));
+        let mut again = pin!(fifo.take(RealFifo::pop));
+        let again = again.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(again, Poll::Ready(Err(FifoClosed))), "no items are claimed any more");
+    });
+}
+
+#[test]
+fn process_returns_its_result_despite_a_panic_elsewhere() {
+    with_panicking_bystanders(|fifo| {
+        assert_eq!(fifo.process(RealFifo::pop, |_, _| "processed").wait(), Ok("processed"));
+        assert!(fifo.lock().has_synced());
+    });
+}
+
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));
