@@ -72,7 +72,8 @@ pub enum DelayPolicy {
     /// pending delay. A delay that is requested while the key is queued is ignored, as in controller-runtime.
     Absorb,
     /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
-    /// the delay ends, so an event cannot shorten the back-off of a key.
+    /// the delay ends, so an event cannot shorten the back-off of a key. The same applies to a key that was added while
+    /// it was in flight, if a delay is pending when the key is marked as done.
     Respect,
 }
 

@@ -2,6 +2,7 @@
 
 use super::record::State;
 use super::{Engine, queued};
+use crate::config::DelayPolicy;
 use crate::now::Now;
 use crate::order::Ticket;
 use crate::panic::catch;
@@ -85,6 +86,9 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
+            if self.keeps_only_the_delay(ticket) {
+                return self.undo_add(ticket, now);
+            }
             // Catch a panic of the `Order`, because this thread may already be unwinding after a panic of the worker.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
@@ -93,6 +97,14 @@ impl<K> Engine<K> {
             self.counts.idle += 1;
             self.rest(ticket, now);
         }
+    }
+
+    /// Returns `true` if the policy of the key's pending delay merges adds into the delay. A delay that is pending when
+    /// the shutdown begins never ends, so it covers no adds.
+    fn keeps_only_the_delay(&self, ticket: Ticket) -> bool {
+        let record = &self.table[ticket];
+        let is_respected = record.state.has(State::WAITING) && self.policy(record.kind) == DelayPolicy::Respect;
+        is_respected && self.mode.is_none()
     }
 }
 

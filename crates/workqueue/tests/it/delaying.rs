@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock};
-use pintle_workqueue::{Added, DelayKind, DelayPolicy, QueueConfig, TryGetError, WorkQueue};
+use pintle_workqueue::{Added, DelayKind, DelayPolicy, QueueConfig, ShutdownMode, TryGetError, WorkQueue};
 
 use crate::support::at;
 
@@ -144,6 +144,63 @@ fn retries_and_reminders_can_have_different_policies() {
     clock.advance(5 * MS);
     let rest: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
     assert_eq!(rest, ["failed", "watched"], "the add does not cancel the reminder");
+}
+
+fn respectful() -> (WorkQueue<&'static str, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    let mut config = QueueConfig::new(clock.clone());
+    (config.pending_retry, config.pending_reminder) = (DelayPolicy::Respect, DelayPolicy::Respect);
+    (WorkQueue::new(config), clock)
+}
+
+#[test]
+fn add_in_flight_does_not_shorten_the_backoff() {
+    let (queue, clock) = respectful();
+    queue.add("a");
+    for backoff in [5 * MS, 10 * MS, 20 * MS] {
+        let item = queue.try_get().unwrap();
+        assert_eq!(queue.add_with("a", at(7)), Added::Scheduled);
+        assert_eq!(item.retry(), Added::Scheduled);
+        let counts = queue.counts();
+        assert_eq!((counts.queued, counts.delayed, counts.dirty_in_flight), (0, 1, 0));
+        clock.advance(backoff - Duration::from_nanos(1));
+        assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
+        clock.advance(Duration::from_nanos(1));
+    }
+    let item = queue.try_get().unwrap();
+    assert_eq!(item.priority(), 7, "the retry has the priority of the add");
+    item.forget();
+    assert!(queue.snapshot().is_empty(), "one run covers the add and the retry");
+}
+
+#[test]
+fn add_in_flight_waits_for_a_respected_reminder() {
+    let (queue, clock) = respectful();
+    queue.add("a");
+    let item = queue.try_get().unwrap();
+    queue.add("a");
+    item.requeue_after(SECOND);
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
+    clock.advance(SECOND);
+    assert_eq!((take(&queue), take(&queue)), (Some("a"), None));
+}
+
+#[test]
+fn add_in_flight_survives_cancel_and_shutdown() {
+    for is_shut_down in [false, true] {
+        let (queue, _clock) = respectful();
+        queue.add("a");
+        let item = queue.try_get().unwrap();
+        queue.add("a");
+        queue.add_rate_limited("a");
+        if is_shut_down {
+            drop(queue.shut_down(ShutdownMode::FinishBacklog));
+        } else {
+            assert!(queue.cancel(&"a").is_some());
+        }
+        item.done();
+        assert_eq!(take(&queue), Some("a"));
+    }
 }
 
 #[test]

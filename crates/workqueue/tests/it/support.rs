@@ -181,6 +181,10 @@ impl Model {
     pub(crate) fn done(&mut self, key: Key) {
         self.running.remove(&key);
         self.dones += 1;
+        let waiting = self.waiting.get(&key).filter(|_| self.mode.is_none());
+        if waiting.is_some_and(|waiting| self.policy(waiting.kind) == DelayPolicy::Respect) {
+            self.dirty.remove(&key);
+        }
         if self.dirty.contains(&key) {
             self.queue.push(key);
         }
