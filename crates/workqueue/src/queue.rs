@@ -363,6 +363,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     ///
     /// The queue rejects all adds after this call. This method first queues the keys whose delay has already ended, in
     /// small batches that never hold the lock for long. Keys whose delay ends later are never queued.
+    ///
+    /// The shutdown begins even if this call propagates [a panic from user code](Self#panics).
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

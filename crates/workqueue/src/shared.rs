@@ -116,30 +116,36 @@ impl<K, C: Clock> Shared<K, C> {
 
     /// Fires every timer that was due at the beginning of the call, and then returns a new critical section. The lock
     /// is released between batches of timers, so that each critical section is short.
+    ///
+    /// If user code panics, the remaining timers still fire. The first panic propagates when the returned critical
+    /// section ends.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
-        let at_call = self.now();
-        loop {
-            let mut section = self.section();
-            let (state, now) = section.parts();
-            let at_call = now.at(at_call);
-            if state.engine.fire_timers(&at_call) {
-                return section;
-            }
-        }
+        self.fire_until(|_| false)
     }
 
     /// Returns `true` if no key is queued, not even after all due timers have fired. Stops firing timers once a key is
     /// queued.
     pub(crate) fn is_empty(&self) -> bool {
-        let at_call = self.now();
+        self.fire_until(|counts| counts.queued > 0).engine.counts().queued == 0
+    }
+
+    fn fire_until(&self, is_enough: fn(Counts) -> bool) -> Section<'_, K> {
+        let (mut at_call, mut panic) = (None, None);
         loop {
             let mut section = self.section();
             let (state, now) = section.parts();
-            let at_call = now.at(at_call);
-            let is_caught_up = state.engine.counts().queued > 0 || state.engine.fire_timers(&at_call);
-            if is_caught_up || state.engine.counts().queued > 0 {
-                return state.engine.counts().queued == 0;
+            if !is_enough(state.engine.counts()) {
+                let due = now.at(*at_call.get_or_insert_with(|| now.nanos()));
+                let fired = catch(|| state.engine.fire_timers(&due));
+                let is_caught_up = matches!(fired, Ok(true));
+                panic = panic.or(fired.err());
+                if !is_caught_up && !is_enough(state.engine.counts()) {
+                    panic = panic.or(section.end());
+                    continue;
+                }
             }
+            now.keep_panic(panic);
+            return section;
         }
     }
 
@@ -157,7 +163,8 @@ impl<K, C: Clock> Shared<K, C> {
         self.section().engine.mode()
     }
 
-    /// Begins a shutdown after queuing the keys whose delay has already ended.
+    /// Begins a shutdown after queuing the keys whose delay has already ended. The shutdown begins even if user code
+    /// panics.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
         let mut section = self.caught_up();
         section.set_inbox_open(false);

@@ -87,6 +87,21 @@ fn panicking_clock_loses_no_key_and_no_wakeup() {
 }
 
 #[test]
+fn shutdown_begins_when_the_clock_panics() {
+    let (queue, bad) = Bad::queue();
+    queue.add_after(7, 10 * SECOND);
+    let (wakes, waker) = waker();
+    let mut cx = Context::from_waker(&waker);
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut cx).is_pending());
+    bad.has_no_time.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| drop(queue.shut_down(ShutdownMode::FinishBacklog))), "no time");
+    bad.has_no_time.store(false, Ordering::SeqCst);
+    assert_eq!(wakes.count(), 1);
+    assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(None)));
+}
+
+#[test]
 fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
     queue.add_rate_limited(1);

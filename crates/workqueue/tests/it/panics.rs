@@ -387,6 +387,24 @@ fn panicking_order_loses_only_the_affected_key() {
 }
 
 #[test]
+fn shutdown_begins_when_the_order_panics() {
+    let (bad, clock) = (Arc::new(AtomicBool::new(false)), ManualClock::new());
+    let order = Box::new(BadOrder(Fifo::default(), Arc::clone(&bad)));
+    let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(clock.clone()) });
+    for key in 0..40 {
+        queue.add_after(key, SECOND);
+    }
+    queue.add_after(40, 2 * SECOND);
+    clock.advance(SECOND);
+    bad.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| drop(queue.shut_down(ShutdownMode::FinishBacklog))), "no place");
+    bad.store(false, Ordering::SeqCst);
+    assert!(queue.is_shutting_down());
+    assert_eq!(queue.counts().delayed, 1, "the queue tried to add each due key");
+    assert_drains(&queue);
+}
+
+#[test]
 fn key_of_a_panicking_order_is_in_no_depth() {
     let (bad, memory) = (Arc::new(AtomicBool::new(false)), InMemoryProvider::new());
     let order = Box::new(BadOrder(Fifo::default(), Arc::clone(&bad)));
