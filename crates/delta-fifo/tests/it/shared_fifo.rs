@@ -221,7 +221,10 @@ fn r18_producer_waits_at_the_bound() {
     let slow = fifo.take(RealFifo::pop).wait().unwrap();
     let mut context = Context::from_waker(Waker::noop());
     for value in 0..2000 {
-        let Poll::Ready(mut room) = pin!(fifo.room()).poll(&mut context) else { panic!("blocked at {value}") };
+        let mut room = pin!(fifo.room());
+        // A poll that yields is repeated.
+        let mut polls = (0..2).map(|_| room.as_mut().poll(&mut context));
+        let Some(Poll::Ready(mut room)) = polls.find(Poll::is_ready) else { panic!("blocked at {value}") };
         room.add(thing("a", value)).unwrap();
     }
     let mut blocked = pin!(fifo.room());
@@ -235,6 +238,32 @@ fn r18_producer_waits_at_the_bound() {
     assert!(pin!(fifo.room()).poll(&mut context).is_pending());
     fifo.lock().close();
     assert!(pin!(fifo.room()).poll(&mut context).is_ready(), "a closed queue always has room");
+}
+
+#[test]
+fn task_yields_after_128_results_without_waiting() {
+    let fifo = shared(atomic());
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    for value in 0..1000 {
+        fifo.lock().add(thing("a", value)).unwrap();
+    }
+    for round in 1..=3 {
+        let mut taken = 0;
+        while pin!(fifo.take(RealFifo::pop)).poll(&mut context).is_ready() {
+            taken += 1;
+        }
+        assert_eq!((taken, woken.0.load(Ordering::Relaxed)), (128, round), "yields, and is woken at once");
+    }
+    for _ in 0..128 {
+        assert!(pin!(fifo.room()).poll(&mut context).is_ready());
+    }
+    assert!(pin!(fifo.room()).poll(&mut context).is_pending(), "producers yield too");
+    for _ in 0..200 {
+        drop(fifo.take(RealFifo::pop).wait().unwrap());
+    }
+    assert_eq!(woken.0.load(Ordering::Relaxed), 4, "blocking threads do not yield");
 }
 
 fn check_that_it_ends(test: impl FnOnce() + Send + 'static) {
