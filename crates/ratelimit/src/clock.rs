@@ -76,8 +76,8 @@ pub trait Timer: Clock {
     /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. Returns `Pending` if
     /// the budget is exhausted and the task must yield. The executor wakes the task again later.
     ///
-    /// The default implementation returns `None`, which means that the executor has no budget. Without a budget, a work
-    /// queue makes its tasks yield at regular intervals.
+    /// The default implementation returns `None`, which means that the executor has no budget. Without a budget,
+    /// a work queue and a throttle make their tasks yield at regular intervals.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         let _ = cx;
         None

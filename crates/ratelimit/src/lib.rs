@@ -49,6 +49,7 @@
 
 mod backoff;
 mod bucket;
+mod budget;
 mod clock;
 mod item_backoff;
 mod jitter;
@@ -75,6 +76,7 @@ pub use clock::TokioClock;
 /// Items for the other crates of this workspace.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::budget::{poll_budget, restore_budget};
     pub use crate::wake::{Panic, call_all, pass_on};
 }
 

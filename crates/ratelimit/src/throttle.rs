@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::bucket::TokenBucket;
+use crate::budget::{poll_budget, restore_budget};
 use crate::clock::{Clock, Sleep, StdClock, Timer};
 use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{call_all, pass_on};
@@ -152,6 +153,9 @@ impl<C: Timer> Throttle<C> {
     /// Waits until a token is available, and takes it. The position in the queue is determined when the future is first
     /// polled.
     ///
+    /// A task that always finds a token yields to the other tasks on its thread after at most 128 tokens. With
+    /// `TokioClock`, the task yields according to tokio's cooperative budget.
+    ///
     /// # Errors
     ///
     /// Returns [`ThrottleError::Never`] or [`ThrottleError::Stopped`].
@@ -194,7 +198,7 @@ impl<C: Timer> Future for Accept<'_, C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if this.turn.shared.clock.poll_proceed(cx) == Some(Poll::Pending) {
+        if poll_budget(&this.turn.shared.clock, cx).is_pending() {
             return Poll::Pending;
         }
         loop {
@@ -206,6 +210,7 @@ impl<C: Timer> Future for Accept<'_, C> {
                 this.sleep = Some((until, this.turn.shared.clock.sleep_until(until)));
             }
             if this.sleep.as_mut().is_some_and(|(_, sleep)| sleep.as_mut().poll(cx).is_pending()) {
+                restore_budget();
                 return Poll::Pending;
             }
             this.sleep = None;

@@ -1,11 +1,11 @@
 //! The futures and functions that dequeue keys.
 
-use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use pintle_ratelimit::__private::{poll_budget, restore_budget};
 use pintle_ratelimit::{Clock, Timer};
 
 use crate::item::WorkItem;
@@ -63,14 +63,8 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let wait = &mut self.wait;
         let shared = wait.shared;
-        match shared.clock.poll_proceed(cx) {
-            Some(Poll::Ready(())) => {}
-            Some(Poll::Pending) => return Poll::Pending,
-            None if has_budget() => {}
-            None => {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
+        if poll_budget(&shared.clock, cx).is_pending() {
+            return Poll::Pending;
         }
         let step = wait.poll(true, || {
             shared.sleep_until.get_or_init(|| C::sleep_until);
@@ -83,28 +77,11 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
             Step::ShutDown => Poll::Ready(None),
             // The timeout applies to waiting threads. The queue's alarm wakes waiting tasks.
             Step::Wait(_) => {
-                READY_IN_A_ROW.set(0);
+                restore_budget();
                 Poll::Pending
             }
         }
     }
-}
-
-thread_local! {
-    static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
-}
-
-/// The number of polls that return a key without waiting before `get` yields to the other tasks on its thread. This
-/// number equals tokio's cooperative budget.
-const BUDGET: u32 = 128;
-
-/// Counts a poll of `get` that returned a key without waiting. Returns `false` if this poll must yield to other tasks.
-/// Polls never yield in the model checkers loom and shuttle.
-fn has_budget() -> bool {
-    let ready = READY_IN_A_ROW.get();
-    let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));
-    READY_IN_A_ROW.set(if has_budget { ready + 1 } else { 0 });
-    has_budget
 }
 
 // No field is structurally pinned.

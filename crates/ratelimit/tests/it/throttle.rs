@@ -10,6 +10,7 @@ use std::time::Duration;
 use pintle_ratelimit::{Accept, Clock, ManualClock, Throttle, ThrottleError, TokenBucket};
 use proptest::prelude::*;
 
+use crate::clocks::Wakes;
 use crate::{MS, SECOND};
 
 fn throttle(qps: f64, burst: u32) -> (Throttle<ManualClock>, ManualClock) {
@@ -67,6 +68,18 @@ fn t4_throttle() {
         }
     }
     assert_eq!(clock.now() - start, 1100 * MS);
+}
+
+#[test]
+fn accept_yields_after_128_tokens_without_waiting() {
+    let throttle = Throttle::unlimited(ManualClock::new());
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    for round in 1..=3 {
+        let accepted = (0..1000).take_while(|_| pin!(throttle.accept()).poll(&mut cx).is_ready()).count();
+        assert_eq!((accepted, wakes.count()), (128, round), "yields, and is woken immediately");
+    }
 }
 
 #[test]
