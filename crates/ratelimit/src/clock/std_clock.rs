@@ -12,10 +12,6 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 /// similar clock with its own thread.
 ///
 /// `StdClock` ignores tokio's paused time. Use `TokioClock` in tests that pause the time.
-///
-/// # Panics
-///
-/// Polling a sleep panics if the operating system cannot start the timer thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdClock;
 
