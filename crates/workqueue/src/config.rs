@@ -42,8 +42,9 @@ pub struct QueueConfig<K, C = StdClock> {
     /// flight. With `None`, failures are remembered until `forget` is called, as in client-go. A queue with `None`
     /// keeps a record of every key that has failed and was never forgotten. The default is one hour.
     ///
-    /// Once this time has passed, the next method call on the queue removes the failures and calls `forget` on the
-    /// limiter. While a worker waits for a key, the queue removes expired failures even without another call.
+    /// Once this time has passed, the next change of this key removes the failures and calls `forget` on the limiter.
+    /// Each `get` also removes the expired failures of a few keys, and `len` and `counts` remove all expired failures.
+    /// While a worker waits for a key, the queue removes expired failures even without another call.
     pub keep_failures: Option<Duration>,
     /// What happens to a pending retry (a delay after a failure) if its key is added without a delay.
     pub pending_retry: DelayPolicy,
