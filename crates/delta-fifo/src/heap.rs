@@ -10,7 +10,8 @@ use crate::keyed::{Keyed, Place};
 /// A priority queue that pops the smallest object first, like client-go's `Heap`.
 ///
 /// The heap contains at most one object per key. Equal objects are popped in an arbitrary order. If a comparison
-/// panics, the heap stays consistent, and the current operation has no effect.
+/// panics, the heap stays consistent, and the current operation has no effect. Only [`bulk_add`](Self::bulk_add) keeps
+/// the objects that it added before the panic.
 ///
 /// The heap takes no lock and never waits. To share the heap between threads or tasks, use a
 /// [`SharedFifo`](crate::SharedFifo).
