@@ -98,8 +98,8 @@ pub trait Provider: Debug + Send + Sync {
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge whose value is read by calling `read`. Once the returned guard is dropped, the provider does
-    /// not start another call of `read`. A call that has already started may still be running.
+    /// Registers a gauge whose value is read by calling `read`. Scrapes that start after the drop of the returned guard do
+    /// not call `read`. A scrape that is already running may still call `read`.
     ///
     /// The provider holds no lock while it calls or drops `read`, so `read` may lock the component.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;
