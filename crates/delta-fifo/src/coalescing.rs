@@ -142,7 +142,8 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 
     /// Queues an update of an object. If the update replaces a queued state that the listener will no longer receive,
     /// returns the replaced state. The caller can drop the returned state after releasing its lock. This method may
-    /// drop its arguments, but it drops no queued objects.
+    /// drop its arguments and the queued state that `new` replaces. To drop no object under its lock, the caller keeps a
+    /// clone of `old`, which is the replaced state.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {
