@@ -60,16 +60,19 @@ impl Reporter {
 pub(super) struct Registration {
     /// What the installation waits for during this step.
     pub(super) waiting: String,
-    pub(super) run: Box<dyn FnOnce(Reporter) -> Pin<Box<dyn Future<Output = Result<(), OperatorError>> + Send>> + Send>,
+    pub(super) run: Box<dyn FnOnce(Reporter) -> Registering + Send>,
 }
+
+pub(super) type Registering = Pin<Box<dyn Future<Output = Result<(), OperatorError>> + Send>>;
 
 /// The installations in all clusters. Each cluster has its own task, so that an unreachable cluster does not delay the
 /// other clusters. Dropping an `Installations` aborts the tasks.
 pub(super) struct Installations {
     tasks: JoinSet<Result<(), OperatorError>>,
     /// The clusters. The first element is the manager's own cluster.
+    #[cfg(feature = "webhook")]
     clusters: Vec<Cluster>,
-    /// The state of each cluster.
+    /// The state of each cluster, in the same order.
     progress: watch::Receiver<Vec<Progress>>,
     /// Whether the manager has controllers or definitions in several clusters.
     has_others: bool,
@@ -94,6 +97,7 @@ impl Manager {
         let (sender, progress) = watch::channel(initial.collect::<Vec<_>>());
         let (sender, mut tasks) = (Arc::new(sender), JoinSet::new());
         let has_others = all.len() > 1 || !self.other_clusters.is_empty();
+        #[cfg(feature = "webhook")]
         let clusters = all.iter().map(|(cluster, ..)| cluster.clone()).collect();
         for (index, (cluster, definitions, registration)) in all.into_iter().enumerate() {
             if has_others {
@@ -105,7 +109,13 @@ impl Manager {
             let reporter = Reporter { all: sender.clone(), index };
             tasks.spawn(install(installer, cluster, definitions, registration, reporter));
         }
-        Installations { tasks, clusters, progress, has_others }
+        Installations {
+            tasks,
+            #[cfg(feature = "webhook")]
+            clusters,
+            progress,
+            has_others,
+        }
     }
 
     pub(super) fn installer(&self) -> Installer {
@@ -136,6 +146,7 @@ async fn install(
 impl Installations {
     /// Returns a future that waits until everything is installed in `cluster`. The future never completes if an
     /// installation fails, because the manager then ends.
+    #[cfg(feature = "webhook")]
     pub(super) fn done(&self, cluster: &Cluster) -> impl Future<Output = ()> + Send + use<> {
         let index = self.clusters.iter().position(|known| known.is_same(cluster));
         let mut progress = self.progress.clone();
