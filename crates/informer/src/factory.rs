@@ -290,7 +290,7 @@ impl<T: Object> Wanted<T> {
     fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };
-        // The handler of each caller is removed with the caller, also that of the caller that creates the informer.
+        // Each caller's handler is removed with the caller, even if the caller has created the informer.
         let on_error = config.on_error.take().map(Arc::new);
         let InformerConfig { name, reflector, metrics, seed, resync, decode, hot_bytes, .. } = &config;
         let (reflector, metrics) = (reflector.clone(), metrics.clone());
