@@ -38,9 +38,15 @@ pub struct LeaderCallbacks<W, T> {
     /// Called when a term has ended, even if the leader's work panicked. The elector first waits for the leader's work
     /// and for all concurrent work in [`Leadership::run`]. If the elector is dropped or another callback panics, the
     /// elector drops the leader's work and then immediately calls `on_stopped_leading`.
+    ///
+    /// The elector keeps the lock until this callback has returned. Therefore, the callback may wait for threads of the
+    /// leader's work. If the callback never returns, no other replica can lead, and
+    /// [`ElectionStatus::check`](crate::ElectionStatus::check) fails. If the term was lost, the elector does not
+    /// contend again until the callback has returned.
     pub on_stopped_leading: StoppedHook<T>,
     /// Called with the identity of the new holder, which may be this elector's own identity. An empty identity means
-    /// that the lock is free.
+    /// that the lock is free. The elector does not start the leader's work until this callback has returned, so it must
+    /// not block.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 

@@ -220,6 +220,7 @@ impl<L: Lock> LeaderElector<L> {
             }
             closed.unwrap_or_else(|panic| resume_unwind(panic));
             let (recorded, called) = term.report_end(&end);
+            drop(term);
             if let Err(panic) = recorded.and(called) {
                 resume_unwind(panic);
             }
@@ -325,7 +326,8 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term whose beginning has been reported. Dropping an open term reports its end.
+/// A term in the status of the elector, until it is dropped. The elector holds the lock while the callbacks run, so the
+/// status shows the term meanwhile. Dropping an open term, whose beginning has been reported, reports its end.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -338,10 +340,10 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
+        self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
         // If this call panics, the term does not begin, and its end is not reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
-        self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
     /// Reports the end of the term to the event hook and to the callback. Calls the callback even if the event hook
@@ -349,7 +351,6 @@ impl<T> OpenTerm<'_, T> {
     fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());
-        self.observed.send_modify(|observed| observed.term = None);
         if let Some(metrics) = &self.metrics {
             metrics.term_ended(&end.reason);
         }
@@ -368,14 +369,14 @@ impl<T> OpenTerm<'_, T> {
 impl<T> Drop for OpenTerm<'_, T> {
     fn drop(&mut self) {
         self.handle.lose(EndReason::Dropped);
-        if !self.open {
-            return;
+        if self.open {
+            let (recorded, called) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
+            // Catch the panic, because a second panic during unwinding would abort the process.
+            if recorded.is_err() || called.is_err() {
+                tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
+            }
         }
-        let (recorded, called) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
-        // Catch the panic, because a second panic during unwinding would abort the process.
-        if recorded.is_err() || called.is_err() {
-            tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
-        }
+        self.observed.send_modify(|observed| observed.term = None);
     }
 }
 

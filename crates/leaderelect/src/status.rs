@@ -44,7 +44,7 @@ pub struct ElectionStatus {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
-    /// The term whose work may still be running.
+    /// The term whose work or callbacks may still be running.
     pub(crate) term: Option<Leadership>,
     pub(crate) read_outage: Option<Outage>,
     /// The failed writes since the last successful write, or since the lock last changed.
@@ -107,8 +107,8 @@ impl ElectionStatus {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the leadership whose work this elector is running, even if the term is already over. Returns `None` if
-    /// no work is running.
+    /// Returns the leadership whose work or callbacks this elector is running, even if the term is already over. Returns
+    /// `None` if neither is running.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }
@@ -150,8 +150,9 @@ impl ElectionStatus {
     ///
     /// # Errors
     ///
-    /// Returns [`RenewalOverdue`] if the leader's work has not ended and the last successful renewal is older than the
-    /// lease duration plus `tolerance`. Always returns `Ok` if there is no term.
+    /// Returns [`RenewalOverdue`] if the last successful renewal is older than the lease duration plus `tolerance`, and
+    /// the leader's work or a callback for the end of the term has not ended. Renewals that are stored after the work
+    /// has ended do not count. Always returns `Ok` if there is no term.
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
@@ -165,7 +166,8 @@ impl ElectionStatus {
     }
 }
 
-/// The error of [`ElectionStatus::check`]: the leader's work is still running although the last renewal is too old.
+/// The error of [`ElectionStatus::check`]: the leader's work or a callback is still running although the last renewal
+/// is too old.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
 pub struct RenewalOverdue {

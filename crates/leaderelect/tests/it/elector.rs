@@ -1,13 +1,13 @@
 //! Tests of the elector and its leadership guard on a paused clock.
 
 use std::slice;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use pintle_leaderelect::{
-    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, LeaderEventKind, Leadership,
-    LeaseLock,
+    ElectionStatus, EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, LeaderEventKind,
+    Leadership, LeaseLock,
 };
 use pintle_meta::{Object, Reason};
 use pintle_testing::{Outcome, Verb};
@@ -274,6 +274,56 @@ async fn hanging_leader_fails_its_health_check() {
     }
     let message = leader.status.check(tolerance).unwrap_err().to_string();
     assert!(message.contains("kube-system/lock"), "{message}");
+}
+
+/// The elector holds the lock until each callback has returned, so a callback that hangs must not hide the term. The
+/// clock is stepped inside of the callbacks, because a paused clock does not advance while a thread is blocked.
+#[tokio::test(start_paused = true)]
+async fn hanging_callback_of_a_term_fails_the_health_check() {
+    let clock = TestClock::new();
+    let status = Arc::new(OnceLock::<ElectionStatus>::new());
+    let seen = Arc::<Mutex<Vec<_>>>::default();
+    let hang = {
+        let (clock, status, seen) = (clock.clone(), status.clone(), seen.clone());
+        move |callback: &str| {
+            let status = status.get().unwrap();
+            let before = status.check(Duration::ZERO).is_ok();
+            clock.0.advance(Duration::from_secs(16));
+            let after = status.check(Duration::ZERO).is_ok();
+            seen.lock().unwrap().push((callback.to_owned(), status.is_leader(), before, after));
+        }
+    };
+    let (began, stopped) = (status.clone(), hang.clone());
+    let lead = seen.clone();
+    let config = LeaderElectionConfig {
+        clocks: clock.clone(),
+        events: Some(Arc::new(move |event| match event.kind {
+            LeaderEventKind::BecameLeader => {
+                let leads = began.get().is_some_and(ElectionStatus::is_leader);
+                lead.lock().unwrap().push((event.to_string(), leads, true, true));
+            }
+            LeaderEventKind::StoppedLeading => hang(&event.to_string()),
+        })),
+        identity: "a".into(),
+        ..LeaderElectionConfig::default()
+    };
+    let lock = LeaseLock::new(server().client("a"), "kube-system", "lock");
+    let mut elector = LeaderElector::new(lock, config).unwrap();
+    assert!(status.set(elector.status()).is_ok());
+    let callbacks = LeaderCallbacks {
+        on_stopped_leading: Box::new(move |_| stopped("on_stopped_leading")),
+        ..LeaderCallbacks::new(async |_| pass(5.0).await)
+    };
+    elector.run(&CancellationToken::new(), callbacks).await.unwrap();
+    let expected = [
+        ("a became leader", true, true, true),
+        ("a stopped leading", false, true, false),
+        ("on_stopped_leading", false, false, false),
+    ];
+    let expected = expected.map(|(callback, leads, before, after)| (callback.to_owned(), leads, before, after));
+    assert_eq!(*seen.lock().unwrap(), expected);
+    let status = elector.status();
+    assert!(status.check(Duration::ZERO).is_ok() && status.leadership().is_none());
 }
 
 #[tokio::test(start_paused = true)]
