@@ -1,6 +1,6 @@
 //! Electors, which run the leader's work while a background task drives the election.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl<L: Lock> LeaderElector<L> {
         W: FnMut(Leadership) -> Fut,
         Fut: Future,
     {
-        self.contend(stop, callbacks, false).await
+        self.contend(stop, callbacks, || ready(()), false).await
     }
 
     /// Works like [`LeaderElector::run`], but returns after at most one term, like client-go's `Run`.
@@ -152,18 +152,40 @@ impl<L: Lock> LeaderElector<L> {
         W: FnMut(Leadership) -> Fut,
         Fut: Future,
     {
-        self.contend(stop, callbacks, true).await
+        self.contend(stop, callbacks, || ready(()), true).await
     }
 
-    async fn contend<W, Fut>(
+    /// Works like [`LeaderElector::run`], but the work of a term ends only when the future that `settle` returns is
+    /// done. The elector calls `settle` after it has dropped the work. Meanwhile, the elector renews the term if it is
+    /// not lost, and does not contend if it is.
+    #[doc(hidden)]
+    pub async fn run_until_settled<W, Fut, S, Settled>(
         &mut self,
         stop: &CancellationToken,
         callbacks: LeaderCallbacks<W, Fut::Output>,
+        settle: S,
+    ) -> Option<TermEnd<Fut::Output>>
+    where
+        W: FnMut(Leadership) -> Fut,
+        Fut: Future,
+        S: FnMut() -> Settled,
+        Settled: Future<Output = ()>,
+    {
+        self.contend(stop, callbacks, settle, false).await
+    }
+
+    async fn contend<W, Fut, S, Settled>(
+        &mut self,
+        stop: &CancellationToken,
+        callbacks: LeaderCallbacks<W, Fut::Output>,
+        mut settle: S,
         once: bool,
     ) -> Option<TermEnd<Fut::Output>>
     where
         W: FnMut(Leadership) -> Fut,
         Fut: Future,
+        S: FnMut() -> Settled,
+        Settled: Future<Output = ()>,
     {
         let LeaderCallbacks { mut on_started_leading, mut on_stopped_leading, mut on_new_leader } = callbacks;
         let stop = stop.child_token();
@@ -212,7 +234,11 @@ impl<L: Lock> LeaderElector<L> {
                 stop.cancel();
             }
             // Wait for concurrent work in `Leadership::run`, because the term lasts until all work has ended.
-            let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
+            let close = async {
+                term.handle.close(end.reason.clone()).await;
+                settle().await;
+            };
+            let closed = meanwhile(close, &mut notices, &mut new_leader).await;
             // After a panic in a callback or in the `Contest`, keep the term so that the next call to `run` waits for
             // it.
             if let Ok(Some(())) = closed {

@@ -54,10 +54,13 @@ pub fn leader_events(recorder: EventRecorder) -> Arc<dyn Fn(&LeaderEvent) + Send
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) trait Election: Send {
+    /// Tries to acquire the lease until a stop is requested, and runs `work` in each term. Awaits the future that
+    /// `settle` returns before each term ends.
     fn run<'a>(
         &'a mut self,
         stop: &'a CancellationToken,
         work: Box<dyn FnMut(Leadership) -> Work + Send>,
+        settle: Box<dyn FnMut() -> Work + Send>,
     ) -> Pin<Box<dyn Future<Output = Option<TermEnd<()>>> + Send + 'a>>;
 }
 
@@ -66,8 +69,9 @@ impl<L: Lock> Election for LeaderElector<L> {
         &'a mut self,
         stop: &'a CancellationToken,
         work: Box<dyn FnMut(Leadership) -> Work + Send>,
+        settle: Box<dyn FnMut() -> Work + Send>,
     ) -> Pin<Box<dyn Future<Output = Option<TermEnd<()>>> + Send + 'a>> {
-        Box::pin(LeaderElector::run(self, stop, LeaderCallbacks::new(work)))
+        Box::pin(self.run_until_settled(stop, LeaderCallbacks::new(work), settle))
     }
 }
 
@@ -114,20 +118,21 @@ pub(super) async fn run_election(
     }
 }
 
-/// Tries to acquire the lease until a stop is requested, and sends each leadership term to `terms`.
+/// Tries to acquire the lease until a stop is requested, and sends each leadership term to `terms`. Does not try to
+/// acquire the lease while reconciliations of an earlier term or run are still running. A lost term must not be released
+/// meanwhile, so the elector itself waits for the reconciliations of its terms.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,
     terms: mpsc::UnboundedSender<Term>,
     stop: CancellationToken,
 ) -> Result<(), ManagerError> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(()),
+        () = team.settle_all() => {}
+    }
     while !stop.is_cancelled() {
-        // Wait for the reconciliations of the last term before trying to acquire the lease again.
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return Ok(()),
-            ended = team.ended() => ended?,
-        }
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
@@ -135,7 +140,12 @@ async fn contend(
             _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
-        let ended = caught(election.run(&stop, Box::new(work))).await;
+        let team = team.clone();
+        let settle = move || {
+            let team = team.clone();
+            Box::pin(async move { team.settle_all().await }) as Work
+        };
+        let ended = caught(election.run(&stop, Box::new(work), Box::new(settle))).await;
         let ended = ended.map_err(|panic| failed(NAME, format!("panicked: {panic}")))?;
         let reason = ended.map(|end| end.reason);
         if let Some(reason @ (EndReason::Deadline | EndReason::TakenBy { .. } | EndReason::Deleted)) = reason {
@@ -196,9 +206,10 @@ pub(super) fn failed(name: &str, cause: impl Into<Box<dyn Error + Send + Sync>>)
 mod tests {
     use std::time::Duration;
 
-    use pintle_leaderelect::{LeaderElectionConfig, Lease, LeaseLock};
+    use pintle_leaderelect::{LeaderElectionConfig, LeaderElectionRecord, Lease, LeaseLock};
     use pintle_meta::ObjectKey;
-    use pintle_testing::Collection;
+    use pintle_testing::{Client, Collection};
+    use tokio::task::JoinHandle;
     use tokio::time::sleep;
 
     use super::super::ending::Ending;
@@ -206,37 +217,110 @@ mod tests {
     use crate::stop::Stop;
     use crate::{Action, Controller, ReconcileRequest};
 
-    /// Test setup: a task token simulates a reconciliation that blocks its thread. Blocking a real thread would not
-    /// work with a paused clock.
-    #[tokio::test(start_paused = true)]
-    async fn lease_is_renewed_until_a_blocked_call_ends() {
-        for (call_takes, fails) in [(100, false), (300, true)] {
+    /// A manager's election. A task token of the controller simulates a reconciliation that blocks its thread. Blocking
+    /// a real thread would not work with a paused clock.
+    struct Setup {
+        leases: Collection<Lease>,
+        client: Client<Lease>,
+        controller: Controller,
+        stop: Stop,
+        ending: Arc<Ending>,
+        run: JoinHandle<Result<(), ManagerError>>,
+    }
+
+    const TIMEOUT: Duration = Duration::from_secs(1_000);
+
+    impl Setup {
+        /// Starts the election, and waits until this replica leads.
+        async fn start() -> Self {
             let leases = Collection::<Lease>::default();
-            let record = || leases.object(&ObjectKey::new("ns", "lock")).unwrap().spec.record();
+            let client = leases.client("a");
             let config = LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() };
-            let elector = LeaderElector::new(LeaseLock::new(leases.client("a"), "ns", "lock"), config).unwrap();
+            let elector = LeaderElector::new(LeaseLock::new(client.clone(), "ns", "lock"), config).unwrap();
             let controller: Controller =
                 Controller::named("c").reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
-            let (ending, timeout) = (Arc::new(Ending::default()), Duration::from_secs(1_000));
-            let stop = Stop::new(CancellationToken::new(), timeout);
+            let (ending, stop) = (Arc::new(Ending::default()), Stop::new(CancellationToken::new(), TIMEOUT));
             let team = Arc::new(Team::new(vec![Arc::new(controller.clone())], stop.clone(), ending.clone()));
             let token = stop.token.clone();
             let run = tokio::spawn(async move { run_election(&team, Some(Box::new(elector)), &token).await });
             sleep(Duration::from_secs(5)).await;
-            let call = controller.blocked_task();
-            stop.request();
+            Self { leases, client, controller, stop, ending, run }
+        }
+
+        fn record(&self) -> LeaderElectionRecord {
+            self.leases.object(&ObjectKey::new("ns", "lock")).unwrap().spec.record()
+        }
+
+        /// Writes the record of another holder, with a new renew time.
+        fn renew_as(&self, holder: &str) {
+            self.leases.change(&ObjectKey::new("ns", "lock"), |lease| {
+                let spec = &mut lease.spec;
+                spec.renew_time.as_mut().unwrap().0 += Duration::from_secs(1);
+                spec.holder_identity = Some(holder.into());
+            });
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lease_is_renewed_until_a_blocked_call_ends() {
+        for (call_takes, fails) in [(100, false), (300, true)] {
+            let mut manager = Setup::start().await;
+            let call = manager.controller.blocked_task();
+            manager.stop.request();
             for _ in 0..call_takes {
-                let before = record();
+                let before = manager.record();
                 sleep(Duration::from_secs(5)).await;
-                let after = record();
+                let after = manager.record();
                 assert!(after.holder_identity == "a" && after.renew_time != before.renew_time, "{after:?}");
             }
             drop(call);
-            run.await.unwrap().unwrap();
-            assert_eq!(record().holder_identity, "");
-            let result = ending.result(timeout);
+            (&mut manager.run).await.unwrap().unwrap();
+            assert_eq!(manager.record().holder_identity, "");
+            let result = manager.ending.result(TIMEOUT);
             assert!(result.is_err(), "the error names the controller");
             assert_eq!(matches!(result, Err(ManagerError::StopTimedOut { .. })), !fails, "{result:?}");
         }
+    }
+
+    /// The term is lost to another holder, whose lease then expires, or to an outage, after which the lease still has
+    /// the record of this replica.
+    #[tokio::test(start_paused = true)]
+    async fn lost_lease_stays_untouched_until_blocked_call_ends() {
+        for is_outage in [false, true] {
+            let manager = Setup::start().await;
+            let call = manager.controller.blocked_task();
+            if is_outage {
+                manager.client.faults().cut_off();
+                sleep(Duration::from_secs(12)).await;
+                manager.client.faults().heal();
+            } else {
+                manager.renew_as("b");
+            }
+            let lost = manager.record();
+            for _ in 0..60 {
+                sleep(Duration::from_secs(1)).await;
+                assert_eq!(manager.record(), lost);
+            }
+            drop(call);
+            sleep(Duration::from_secs(5)).await;
+            let record = manager.record();
+            assert!(record.holder_identity == "a" && record.renew_time != lost.renew_time, "{record:?}");
+            assert!(!manager.stop.token.is_cancelled() && !manager.run.is_finished());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn blocked_call_of_lost_term_fails_a_standby_manager() {
+        let manager = Setup::start().await;
+        let _call = manager.controller.blocked_task();
+        for passed in 0..1_100 {
+            manager.renew_as("b");
+            assert!(passed > 990 || !manager.stop.token.is_cancelled(), "after {passed} s");
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert!(manager.stop.token.is_cancelled());
+        assert!(!manager.run.is_finished(), "a call that still blocks keeps the lease from being released");
+        let error = manager.ending.result(TIMEOUT).unwrap_err().to_string();
+        assert!(error.contains("\"c\""), "{error}");
     }
 }

@@ -105,7 +105,8 @@ impl ManagerStatus {
     }
 
     /// Checks whether the process is alive, for a liveness probe. The check fails if this replica leads the manager's
-    /// election or a shard and has not renewed the lease in time.
+    /// election or a shard and has not renewed the lease in time, or if it has lost the manager's election and a
+    /// reconciliation of the lost term keeps blocking its thread.
     pub fn health(&self) -> Health {
         Health { checks: self.elections(|election| Some(election.check(TOLERANCE).err()?.to_string())) }
     }

@@ -10,11 +10,12 @@ use tokio::time::timeout;
 use super::any::AnyController;
 use super::ending::Ending;
 use crate::blocking::Watched;
-use crate::error::{ControllerError, ManagerError, UnfinishedKeys};
+use crate::error::{ControllerError, UnfinishedKeys};
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
 
-/// How long a new leadership term waits for the reconciliations of the previous term.
+/// How long a new leadership term of a shard waits for the reconciliations of the previous term. Also the shortest time
+/// after which blocked reconciliations fail the manager.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
 /// A manager's controllers. All controllers run in one future. Dropping the future of [`work`](Self::work) stops the
@@ -45,33 +46,12 @@ impl Team {
             // Without controllers, only wait for the stop request or the end of the term.
             return self.stop.requested_or_term_ended(leadership).await;
         }
-        if leadership.is_some() && timeout(SETTLED, self.all_ended()).await.is_err() {
-            tracing::error!("calls of the last term block their threads; giving up this term: {}", self.blocked());
-            return;
-        }
         join_all(self.controllers.iter().map(|controller| self.run(&**controller, leadership))).await;
     }
 
-    /// Waits until all reconciliations of earlier leadership terms have ended. Returns an error if this takes longer
-    /// than the shutdown timeout.
-    pub(super) async fn ended(&self) -> Result<(), ManagerError> {
-        let limit = self.stop.timeout;
-        for controller in &self.controllers {
-            if timeout(limit.max(SETTLED), controller.ended()).await.is_err() {
-                return Err(controller.still_blocked(limit).into());
-            }
-        }
-        Ok(())
-    }
-
-    async fn all_ended(&self) {
-        join_all(self.controllers.iter().map(|controller| controller.ended())).await;
-    }
-
-    fn blocked(&self) -> String {
-        let blocked = self.controllers.iter().filter_map(|controller| Some((controller.name(), controller.blocked()?)));
-        let problems: Vec<_> = blocked.map(|(name, blocked)| format!("controller {name:?}: {blocked}")).collect();
-        problems.join("; ")
+    /// Waits until all reconciliations of earlier leadership terms have ended, like [`keep_term`](Self::keep_term).
+    pub(super) async fn settle_all(&self) {
+        join_all(self.controllers.iter().map(|controller| self.keep_term(&**controller))).await;
     }
 
     /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
@@ -81,7 +61,7 @@ impl Team {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // The term was lost, and no stop was requested. The next term waits for reconciliations that are still
+            // The term was lost, and no stop was requested. The election waits for reconciliations that are still
             // running.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token.is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use pintle_controller::{Action, Controller, ControllerConfig, Manager, ManagerConfig, ReconcileRequest, Trigger};
-use pintle_leaderelect::{LeaderElectionConfig, Lease};
-use pintle_testing::Collection;
+use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, Leadership, Lease};
+use pintle_testing::{Collection, Verb};
 use tokio_util::sync::CancellationToken;
 
 use crate::recorder::TestMetrics;
@@ -150,13 +150,16 @@ async fn replica_with_blocked_call_contends_only_after_it_ended() {
     tokio::task::spawn_blocking(waits).await.unwrap();
     take_lease_over(&leases, "stranger");
     trigger.trigger(key("next"));
-    // The new holder never renews the lease, so it expires soon.
-    let (seen, held) = (status.clone(), leases.clone());
-    let waits = move || {
-        until("leadership is lost", || !seen.is_leader());
-        until("the lease is free", || holder(&held).is_empty());
-    };
+    let seen = status.clone();
+    let waits = move || until("leadership is lost", || !seen.is_leader());
     tokio::task::spawn_blocking(waits).await.unwrap();
+    // The new holder never renews the lease, so it expires soon. Another replica then takes it and releases it.
+    leases.take_requests();
+    let mut other = elector_of(&leases.client("b"), short_lease("b"));
+    let work = LeaderCallbacks::new(async |_: Leadership| {});
+    assert!(other.run(&CancellationToken::new(), work).await.is_some());
+    let writes = leases.take_requests().into_iter().filter(|request| request.verb() == Verb::Update);
+    assert!(writes.map(|write| write.client).all(|client| client == "b"));
     assert!(status.ready().to_string().contains("ns/blocks"), "{}", status.ready());
     assert_eq!(*calls.lock().unwrap(), ["blocks"]);
     door.open();
