@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_meta::{
     ApiError, FieldSelector, LabelSelector, ListOptions, ListWatch, Object, ObjectApi, WatchEvent, WatchOptions,
@@ -14,7 +15,7 @@ use crate::elector::LeaderElector;
 use crate::lease::Lease;
 use crate::lock::{LeaseLock, LockEvent, lock_event, locked};
 use crate::shell::{Seen, Shell};
-use crate::watching::{Events, follow, watch};
+use crate::watching::{Events, SILENCE, follow, watch};
 
 /// Configures a [`LeaseGroup`].
 ///
@@ -132,8 +133,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
         let (watched, description) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
         let (of_us, selector) = (namespace.to_owned(), label_selector.clone());
+        // Each leader of the group's leases renews its lease several times in this time, so the watch reports nothing
+        // only if it is broken or if no lease has a leader.
+        let silence = election.lease_duration.saturating_mul(2).min(SILENCE);
         let shell = Shell::new(election.clocks.clone(), Some(config.in_flight), move |to_us| async move {
-            let open = || watch_all(&watched, &of_us, &selector, tap.clone());
+            let open = || watch_all(&watched, &of_us, &selector, silence, tap.clone());
             follow(&description, open, clocks, pauses, to_us).await;
         });
         Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })
@@ -168,6 +172,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
     api: &A,
     namespace: &str,
     label_selector: &LabelSelector,
+    silence: Duration,
     tap: impl Fn(&WatchEvent<Lease>) + Send + 'static,
 ) -> Result<Option<Events<Seen<Lease>>>, ApiError> {
     let field_selector = in_namespace(api, namespace);
@@ -189,7 +194,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         };
         seen.map(|seen| (Some(key), seen))
     };
-    watch(api, options, convert).await.map(Some)
+    watch(api, options, silence, convert).await.map(Some)
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for LeaseGroup<A> {

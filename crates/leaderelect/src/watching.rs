@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::Stream;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use pintle_meta::{ApiError, FieldSelector, ListWatch, Object, ObjectKey, RawObject, WatchEvent, WatchOptions};
 use pintle_ratelimit::Backoff;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::clocks::{Clocks, Deadline};
 
@@ -31,6 +32,10 @@ pub type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
 /// The time limit for opening a watch.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The time after which a watch without events and bookmarks is reopened. kube-apiserver sends bookmarks about every
+/// minute.
+pub(crate) const SILENCE: Duration = Duration::from_secs(90);
 
 /// Forwards watch events to `listener`. Opens the watch again after it ends, and waits for one of the `pauses` after a
 /// failure. Returns if the lock does not support watches or if the receiver was dropped.
@@ -93,7 +98,7 @@ where
     }
     let options = WatchOptions { field_selector, ..WatchOptions::default() };
     let key = key.clone();
-    watch(api, options, move |event| match &event {
+    watch(api, options, SILENCE, move |event| match &event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)
             if object.key() == key =>
         {
@@ -105,9 +110,12 @@ where
 }
 
 /// Watches the selected objects. Each watch starts with the current state, so changes between two watches are not lost.
+/// The watch ends after `silence` without an event or a bookmark, because a proxy or a stalled watch cache can keep the
+/// connection of a dead watch alive.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,
+    silence: Duration,
     convert: impl Fn(WatchEvent<T>) -> Option<E> + Send + 'static,
 ) -> Result<Events<E>, ApiError>
 where
@@ -116,6 +124,10 @@ where
     E: Send + 'static,
 {
     let events = api.watch(&WatchOptions { allow_bookmarks: true, ..options }).await?;
+    let events = stream::unfold(Box::pin(events), move |mut events| async move {
+        let event = timeout(silence, events.next()).await.ok()??;
+        Some((event, events))
+    });
     let events = events.take_while(|event| ready(matches!(event, Ok(event) if !matches!(event, WatchEvent::Error(_)))));
     let decode = |event: Result<WatchEvent<RawObject>, ApiError>| event.ok()?.decode::<T>().ok();
     Ok(Box::pin(events.filter_map(move |event| ready(decode(event).and_then(&convert)))))

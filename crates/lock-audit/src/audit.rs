@@ -24,6 +24,8 @@ pub struct Audit {
     seen: Option<Sight>,
     /// Whether the watch is expected to report each version of the lock.
     is_watched: bool,
+    /// Whether the last read returned a version that the watch had not reported, and has not reported since.
+    is_behind: bool,
     last_read: Option<Read>,
     /// The time at which the auditor sent the last read that returned an older version than the one in `last_read`.
     read_before: Option<Duration>,
@@ -111,12 +113,19 @@ impl Audit {
             self.read_before = Some(last.sent);
         }
         let after = self.read_before;
+        let seen = self.seen.as_ref().and_then(|seen| seen.state.as_ref()).map(|state| &state.version);
+        let is_behind = seen != version.as_ref();
+        if std::mem::replace(&mut self.is_behind, is_behind) && is_behind {
+            // The watch has been silent between two reads although the lock has changed.
+            self.is_watched = false;
+        }
         self.last_read = Some(Read { version, sent });
         if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
     }
 
     /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the audit expects the watch
-    /// to report each version of the lock, until [`watch_is_down`](Self::watch_is_down) is called.
+    /// to report each version of the lock, until [`watch_is_down`](Self::watch_is_down) is called, or until the watch
+    /// reports nothing between two reads that both return a state that the watch has not reported.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,
@@ -133,7 +142,7 @@ impl Audit {
         let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
         // Set this flag after the event has been processed, because the watch does not report changes before its first
         // event.
-        self.is_watched = true;
+        (self.is_watched, self.is_behind) = (true, false);
         findings
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use pintle_leaderelect::{Candidate, LeaseCandidate, LeaseCandidateSpec, OLDEST_EMULATION_VERSION};
 use pintle_meta::{ApiResource, MicroTime, ObjectKey, Reason, Scope};
-use pintle_testing::{Collection, CollectionConfig, Outcome, Verb};
+use pintle_testing::{Break, Collection, CollectionConfig, Outcome, Verb};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -94,6 +94,17 @@ async fn ping_is_answered_by_watch_or_next_poll() {
         pass(60.0).await;
         assert_eq!(candidate.writes(), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_watch_of_a_candidate_is_reopened() {
+    let candidate = start(Collection::default());
+    pass(1.0).await;
+    candidate.server.break_watches(Break::Silent);
+    pass(95.0).await;
+    let pinged = candidate.ping(SignedDuration::ZERO);
+    pass(2.1).await;
+    assert!(candidate.renewed() > pinged);
 }
 
 #[tokio::test(start_paused = true)]

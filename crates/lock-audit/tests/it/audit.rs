@@ -190,6 +190,27 @@ fn resumed_term_is_reported() {
 }
 
 #[test]
+fn resumed_term_is_reported_despite_a_silent_watch() {
+    let mut bench = Bench::new(true);
+    bench.lead("a", 1, 3);
+    bench.pass(1.0);
+    let of_a = bench.state.clone().unwrap().record;
+    bench.watched = false;
+    bench.lead("b", 2, 1);
+    bench.pass(1.0);
+    bench.put(LeaderElectionRecord { renew_time: time(25.0), ..of_a });
+    bench.pass(1.0);
+    assert_eq!(bench.faults(), [Finding::Resumed { holder: "a".into(), after: "b".into() }]);
+    // When the watch reports events again, the audit relies on the watch again.
+    bench.watched = true;
+    bench.lead("c", 3, 1);
+    bench.pass(1.0);
+    bench.lead("d", 4, 0);
+    let faults = bench.faults();
+    assert!(faults.iter().any(|fault| matches!(fault, Finding::TakenEarly { by, .. } if by == "d")), "{faults:?}");
+}
+
+#[test]
 fn late_and_lapsed_renewals_are_reported() {
     for (pause, expected) in [(9.0, None), (11.0, Some(false)), (16.0, Some(true))] {
         let mut bench = Bench::new(true);

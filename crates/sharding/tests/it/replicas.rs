@@ -12,7 +12,7 @@ use pintle_meta::{
     ListOptions, ListPart, ListWatch, Object, ObjectMeta, PartialObject, Reason, WatchEvent, WatchOptions,
 };
 use pintle_sharding::{SHARDS_LABEL, Shard, Sharded, Shards, ShardsConfig};
-use pintle_testing::{Call, Client, Collection, Outcome, Verb};
+use pintle_testing::{Break, Call, Client, Collection, Outcome, Verb};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -262,6 +262,19 @@ async fn first_replica_takes_all_shards_without_watch() {
     a.run.abort();
     pass(25.0).await;
     assert_eq!(ledger.owners().values().filter(|owner| *owner == "b").count(), SHARDS as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replica_with_silent_watch_yields_to_a_new_replica() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    let _a = usual().start(&server, &ledger, "a");
+    pass(16.0).await;
+    server.break_watches(Break::Silent);
+    let _b = usual().start(&server, &ledger, "b");
+    // The watch of "a" is reopened after two lease durations.
+    pass(40.0).await;
+    let of_b = ledger.owners().values().filter(|owner| *owner == "b").count();
+    assert!((6..=18).contains(&of_b), "b has {of_b}");
 }
 
 #[tokio::test(start_paused = true)]
