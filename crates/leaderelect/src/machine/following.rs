@@ -221,7 +221,8 @@ impl Machine {
     /// `None` if another contender may still lead.
     fn takeover(&self, found: &LockState, looked_at: Duration) -> Option<i32> {
         let record = &found.record;
-        let same = record.leader_transitions;
+        // Servers reject a negative number in a Lease, but an annotation can contain one.
+        let same = record.leader_transitions.max(0);
         let more = same.saturating_add(1);
         if self.config.coordinated {
             // The control plane may be about to assign the expired lock to another contender. If it selects the same

@@ -139,6 +139,19 @@ const BING: Half = Some(Some("bing"));
 const BAZ: Half = Some(Some("baz"));
 const UNKNOWN: Half = Some(Some(UNKNOWN_LEADER));
 
+/// A server rejects a negative number in a Lease, so the Lease of a `MultiLock` could not be written.
+#[tokio::test(start_paused = true)]
+async fn negative_transitions_in_an_annotation_are_reset() {
+    let server = Server::new(None, None);
+    let mut metadata = ObjectMeta::new("kube-system", "lock");
+    let record = json!({"holderIdentity": "", "leaseDurationSeconds": 1, "leaderTransitions": i32::MIN});
+    metadata.annotations.insert(LEADER_ANNOTATION.into(), record.to_string());
+    server.maps.put(DynamicObject { metadata, ..DynamicObject::default() });
+    let _elector = contend(server.lock("baz"), false);
+    pass(30.0).await;
+    assert_eq!(server.holders(), [(); 2].map(|()| ("baz".to_owned(), 1)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn candidate_takes_both_halves_of_a_free_lock() {
     takes(NOTHING, NOTHING, [&["get", "create"], &["create"]], 0).await;
