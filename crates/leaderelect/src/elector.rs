@@ -113,7 +113,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Panics
     ///
-    /// Panics if a callback or the lock panics. A panic in the leader's work does not propagate, but ends the term. A
+    /// Panics if a callback or the lock panics, or if the runtime of the task that renews the lock has shut down. A panic in the leader's work does not propagate, but ends the term. A
     /// panic leaves the lock unreleased, so the next leader has to wait until the lock expires. The next call to `run`
     /// first waits for the permits and concurrent work of the last term.
     ///
@@ -256,12 +256,13 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The `Contest` was dropped without a result, because the task of the `Shell` panicked or the runtime is
-            // shutting down.
+            // The `Contest` was dropped without a result, because the task of the `Shell` panicked or the runtime of the
+            // task has shut down. Without a panic, a caller that contends again would spin.
             Err(_) => {
-                if let Some(panic) = place.panic_message().await {
-                    resume_unwind(Box::new(panic));
-                }
+                let panic = place.panic_message().await;
+                resume_unwind(Box::new(
+                    panic.unwrap_or_else(|| "the runtime of the election's task has shut down".into()),
+                ));
             }
         }
         last

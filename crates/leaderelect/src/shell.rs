@@ -152,8 +152,8 @@ impl<L: Lock> Shell<L> {
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// Waits until the task of the `Shell` ends. Returns the panic message of the task, or `None` if the runtime is
-    /// shutting down.
+    /// Waits until the task of the `Shell` ends. Returns the panic message of the task, or `None` if its runtime has
+    /// shut down.
     pub(crate) async fn panic_message(&self) -> Option<String> {
         let mut message = self.shell.panic_message.clone();
         let message = message.wait_for(Option::is_some).await.ok()?;

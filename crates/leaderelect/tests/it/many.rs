@@ -12,7 +12,7 @@ use pintle_leaderelect::{
 };
 use pintle_meta::{ObjectKey, Reason};
 use pintle_testing::{Break, Client, Collection, Outcome, RecordedRequest, Verb};
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -359,4 +359,20 @@ async fn invalid_labels_are_rejected() {
     let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
     let refused = LeaseGroup::start(Collection::default(), "kube-system", config).unwrap_err();
     assert!(refused.to_string().starts_with("labels: "), "{refused}");
+}
+
+/// The task of the group runs on the runtime on which the group was started.
+#[test]
+fn elector_fails_after_the_runtime_of_its_group_has_ended() {
+    let [first, second] =
+        [(), ()].map(|()| Builder::new_current_thread().enable_time().start_paused(true).build().unwrap());
+    let group = first.block_on(async { fleet(&Collection::default(), "a", 8) });
+    let mut elector = group.electors.elector("shard-0");
+    drop(first);
+    let run = second.block_on(async {
+        let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        tokio::spawn(async move { elector.run(&CancellationToken::new(), work).await.map(drop) }).await
+    });
+    let panic = run.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<String>().unwrap(), "the runtime of the election's task has shut down");
 }
