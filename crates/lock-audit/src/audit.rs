@@ -280,7 +280,10 @@ impl Audit {
         }
         self.term = Some(AuditedTerm { began: now.monotonic, ..AuditedTerm::default() });
         let Some((was, after)) = last.filter(|(was, _)| was.holder_identity != holder) else { return };
-        if self.past.iter().any(|past| is.same_term(past)) {
+        // In a coordinated election, two terms of a holder can have the same record, because the control plane clears
+        // the acquire time and does not count transitions.
+        let is_unique = is.acquire_time.is_some() && is.strategy.is_none();
+        if is_unique && self.past.iter().any(|past| is.same_term(past)) {
             findings.push(Finding::Resumed { holder: holder.clone(), after: was.holder_identity.clone() });
             return;
         }

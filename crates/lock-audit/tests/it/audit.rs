@@ -210,6 +210,23 @@ fn resumed_term_is_reported_despite_a_silent_watch() {
     assert!(faults.iter().any(|fault| matches!(fault, Finding::TakenEarly { by, .. } if by == "d")), "{faults:?}");
 }
 
+/// The control plane clears the acquire time and does not count transitions, and client-go keeps both.
+#[test]
+fn holder_assigned_again_by_control_plane_has_not_resumed() {
+    for (is_cleared, strategy) in [(true, None), (false, Some("OldestEmulationVersion"))] {
+        let mut bench = Bench::new(true);
+        for (holder, renewed) in [("a", 1.0), ("b", 20.0), ("a", 40.0)] {
+            let assigned = record(holder, 0, 0.0);
+            let acquire_time = assigned.acquire_time.filter(|_| !is_cleared);
+            let strategy = strategy.map(Into::into);
+            bench.put(LeaderElectionRecord { renew_time: time(renewed), acquire_time, strategy, ..assigned });
+            bench.pass(20.0);
+        }
+        let faults = bench.faults();
+        assert!(!faults.iter().any(Finding::is_unsafe), "{faults:?}");
+    }
+}
+
 #[test]
 fn late_and_lapsed_renewals_are_reported() {
     for (pause, expected) in [(9.0, None), (11.0, Some(false)), (16.0, Some(true))] {
