@@ -45,23 +45,23 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         let (mut waits, mut preferred_among) = (false, None);
         loop {
             let now = clocks.now().monotonic;
-            let wake = {
+            // The task that renews all leases writes `members`, so log nothing while `members` is borrowed.
+            let (rivals, live, wake) = {
                 let members = members.borrow_and_update();
-                let rivals = members.rivals_until(now).is_some();
-                if rivals && !std::mem::replace(&mut waits, rivals) {
-                    let (name, shards) = (&self.name, self.config.shards);
-                    tracing::warn!(name, shards, "waiting until replicas with another number of shards no longer lead");
-                }
-                waits = rivals;
                 // The watch may report the lease of this replica only after its initial events.
                 let known = members.knows(&self.own_lease) || now >= known_at;
-                let live = known.then(|| members.live(now));
-                if preferred_among != live {
-                    self.prefer_among(live.as_deref().unwrap_or_default());
-                    preferred_among = live;
-                }
-                members.next_expiry(now).into_iter().chain((!known).then_some(known_at)).min()
+                let wake = members.next_expiry(now).into_iter().chain((!known).then_some(known_at)).min();
+                (members.rivals_until(now).is_some(), known.then(|| members.live(now)), wake)
             };
+            if rivals && !waits {
+                let (name, shards) = (&self.name, self.config.shards);
+                tracing::warn!(name, shards, "waiting until replicas with another number of shards no longer lead");
+            }
+            waits = rivals;
+            if preferred_among != live {
+                self.prefer_among(live.as_deref().unwrap_or_default());
+                preferred_among = live;
+            }
             let wake = Deadline::monotonic(wake.unwrap_or(Duration::MAX));
             tokio::select! {
                 biased;
@@ -83,16 +83,19 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    /// Deletes the leases of replicas that have left, and the leases for shard counts that are no longer used. Only the
-    /// preferred replica of the first shard deletes these leases.
+    /// Deletes the leases of replicas that have left, and the leases for shard counts that are no longer used. The
+    /// preferred replica of the first shard deletes these leases. The other replicas wait twice as long. They then
+    /// delete the remaining leases, and forget leases whose deletion their watches have missed.
     pub(crate) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
             clocks.sleep_until(Deadline::after(clocks.now(), *lease_duration * 4)).await;
             let is_first =
                 self.preferences.first().is_some_and(|preference| *preference.borrow() == Preference::default());
-            let forgotten = self.members.borrow().forgotten(*lease_duration, clocks.now().monotonic);
-            for (name, Version { uid, resource_version }) in forgotten.into_iter().filter(|_| is_first) {
+            let now = clocks.now().monotonic;
+            let own = if is_first { *lease_duration } else { *lease_duration * 2 };
+            let forgotten = self.members.borrow().forgotten(own, now);
+            for (name, Version { uid, resource_version }) in forgotten {
                 let preconditions = Some(Preconditions { uid: Some(uid), resource_version: Some(resource_version) });
                 let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
                 let key = ObjectKey::new(&self.namespace, &name);

@@ -294,6 +294,30 @@ async fn leases_of_departed_replicas_are_deleted() {
     assert_eq!(members(), ["a"]);
 }
 
+/// The deletion happens while the watch of one replica is down, so this replica does not see it.
+#[tokio::test(start_paused = true)]
+async fn lease_with_missed_deletion_is_forgotten() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    let start = |identity| Setup { shards: 2, ..usual() }.start(&server, &ledger, identity);
+    let [a, b, c] = ["a", "b", "c"].map(start);
+    pass(5.0).await;
+    c.run.abort();
+    // The lease of "c" expires before second 20. The next cleanup after 20 lease durations is at second 360.
+    pass(350.0).await;
+    let other = if ledger.owners()[&0] == "a" { b } else { a };
+    let no_watch = || Outcome::refused(403, Reason::Forbidden);
+    other.client.faults().when(move |request| (request.verb() == Verb::Watch).then(no_watch));
+    server.break_watches(Break::End);
+    pass(8.0).await;
+    assert_eq!(server.objects().len(), 2 + 2, "the first replica has deleted the lease");
+    other.client.faults().heal();
+    server.take_requests();
+    pass(1_000.0).await;
+    let deletions = server.take_requests().into_iter().filter(|request| request.verb() == Verb::Delete);
+    let deletions: Vec<_> = deletions.map(|request| (request.client.clone(), request.to_string())).collect();
+    assert_eq!(deletions.len(), 1, "{deletions:?}");
+}
+
 async fn names(source: &impl ListWatch) -> Vec<String> {
     let mut page = source.list(&ListOptions::default()).await.unwrap();
     let mut names = Vec::new();
