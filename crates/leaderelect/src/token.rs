@@ -62,8 +62,8 @@ impl Token {
     /// # Errors
     ///
     /// Returns [`StaleToken`] if a later term has stamped the object, or if the stamp cannot be parsed or has another
-    /// uid. If the lock was deleted and recreated, wait until the old leader has stopped, and then replace the old
-    /// stamps.
+    /// uid. If the lock was deleted and recreated, or if the number of shards was changed, wait until the old leader
+    /// has stopped, and then replace the old stamps.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {

@@ -14,6 +14,10 @@ pub struct ShardsConfig {
     /// request per `retry_period`. The number of shards can be changed in a rollout. Replicas with the old number and
     /// replicas with the new number never work at the same time. Replicas with the new number wait until no replica
     /// with the old number leads a shard.
+    ///
+    /// Each number of shards has its own leases, so [fencing tokens](pintle_leaderelect::Token) of different numbers
+    /// cannot be compared. If a program stamps objects, remove all stamps after a change of this number, and also after
+    /// a rollback of the change.
     pub shards: u32,
     /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`]. Replicas select leases by
     /// this label only. The other labels may have different values in different replicas. If the values differ, each
