@@ -196,6 +196,10 @@ impl Manager {
 
     /// Runs the controllers only on the leader. To record Events about the lock, set
     /// [`leader_events`](crate::leader_events) in the elector's configuration.
+    ///
+    /// An elector of a [`LeaseGroup`](pintle_leaderelect::LeaseGroup) renews its lease on the runtime on which the
+    /// group was started. If this is the manager's runtime, reconciliations that block all of its threads prevent the
+    /// renewals.
     pub fn leader_election<L: Lock>(mut self, elector: LeaderElector<L>) -> Self {
         self.status.set_election(elector.status());
         self.election = Some(Box::new(elector));
