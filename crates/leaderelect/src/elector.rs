@@ -113,9 +113,10 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Panics
     ///
-    /// Panics if a callback or the lock panics, or if the runtime of the task that renews the lock has shut down. A panic in the leader's work does not propagate, but ends the term. A
-    /// panic leaves the lock unreleased, so the next leader has to wait until the lock expires. The next call to `run`
-    /// first waits for the permits and concurrent work of the last term.
+    /// Panics if a callback or the lock panics, or if the runtime of the task that renews the lock has shut down. A
+    /// panic in the leader's work does not propagate, but ends the term. A panic leaves the lock unreleased, so the
+    /// next leader has to wait until the lock expires. The next call to `run` first waits for the permits and
+    /// concurrent work of the last term.
     ///
     /// # Cancel safety
     ///
@@ -256,8 +257,8 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The `Contest` was dropped without a result, because the task of the `Shell` panicked or the runtime of the
-            // task has shut down. Without a panic, a caller that contends again would spin.
+            // The `Contest` was dropped without a result, because the task of the `Shell` panicked or the runtime of
+            // the task has shut down. Without a panic, a caller that contends again would spin.
             Err(_) => {
                 let panic = place.panic_message().await;
                 resume_unwind(Box::new(

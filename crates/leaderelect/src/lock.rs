@@ -129,8 +129,8 @@ pub trait Lock: Send + Sync + 'static {
     /// opens a new watch when the stream ends. The elector retries failed watches with increasing delays. The default
     /// implementation returns `None`, so the elector polls the lock.
     ///
-    /// The stream should end if the connection is silent for too long. The locks of this crate end it after 90 s without
-    /// an event or a bookmark.
+    /// The stream should end if the connection is silent for too long. The locks of this crate end it after 90 s
+    /// without an event or a bookmark.
     ///
     /// Events may be stale. Events can make an elector act sooner, but no decision relies on events alone.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {

@@ -107,8 +107,8 @@ impl ElectionStatus {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the leadership whose work or callbacks this elector is running, even if the term is already over. Returns
-    /// `None` if neither is running.
+    /// Returns the leadership whose work or callbacks this elector is running, even if the term is already over.
+    /// Returns `None` if neither is running.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }

@@ -119,8 +119,8 @@ pub(super) async fn run_election(
 }
 
 /// Tries to acquire the lease until a stop is requested, and sends each leadership term to `terms`. Does not try to
-/// acquire the lease while reconciliations of an earlier term or run are still running. A lost term must not be released
-/// meanwhile, so the elector itself waits for the reconciliations of its terms.
+/// acquire the lease while reconciliations of an earlier term or run are still running. A lost term must not be
+/// released meanwhile, so the elector itself waits for the reconciliations of its terms.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,

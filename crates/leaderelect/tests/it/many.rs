@@ -363,7 +363,7 @@ async fn invalid_labels_are_rejected() {
 
 /// The task of the group runs on the runtime on which the group was started.
 #[test]
-fn elector_fails_after_the_runtime_of_its_group_has_ended() {
+fn elector_fails_if_the_runtime_of_its_group_ended() {
     let [first, second] =
         [(), ()].map(|()| Builder::new_current_thread().enable_time().start_paused(true).build().unwrap());
     let group = first.block_on(async { fleet(&Collection::default(), "a", 8) });
