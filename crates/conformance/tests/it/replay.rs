@@ -30,7 +30,7 @@ async fn run(target: &Target, case: Case) -> Verdict {
 #[tokio::test]
 async fn all_packed_cases_can_be_loaded() {
     let cases = load(&packed_folder()).expect("packed cases");
-    assert_eq!(cases.len(), 2641);
+    assert_eq!(cases.len(), 2669);
     assert!(PLAIN.iter().all(|name| cases.iter().any(|case| case.name == *name)));
 }
 
