@@ -282,13 +282,8 @@ impl Collector {
             return Ok(Processed::Done);
         }
         let references = object.owner_references();
-        // In a plan, the upstream cluster collects the dependents of its own objects.
-        let is_deleted =
-            |reference: &Json| !registry.db.is_mirror() && self.deleted_owners.contains(reference.text("/uid"));
-        let owner = |reference: &Json| match is_deleted(reference) {
-            true => OwnerState::Absent,
-            false => owner_state(registry, kinds, target, reference, observed),
-        };
+        let owner =
+            |reference: &Json| owner_state(registry, kinds, target, reference, (&self.deleted_owners, observed));
         let owners: Vec<_> = references.iter().map(owner).collect();
         if owners.is_empty() || owners.contains(&OwnerState::Unknown) {
             return Ok(Processed::Done);

@@ -1,5 +1,7 @@
 //! Determines the states of an object's owners.
 
+use std::collections::HashSet;
+
 use pintle_apimachinery::object::key;
 use pintle_json::Json;
 use pintle_kinds::{Kinds, RequestTarget};
@@ -26,11 +28,13 @@ pub(super) fn owner_state(
     kinds: &Kinds,
     dependent: &RequestTarget,
     reference: &Json,
-    observed: u64,
+    (deleted, observed): (&HashSet<String>, u64),
 ) -> OwnerState {
     let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return OwnerState::Unknown };
     let Some(kind) = kinds.kind(&version.group, &version.version, reference.text("/kind")) else {
-        return OwnerState::Unknown;
+        // In a plan, the upstream cluster collects the dependents of its own objects.
+        let is_deleted = !registry.db.is_mirror() && deleted.contains(reference.text("/uid"));
+        return if is_deleted { OwnerState::Absent } else { OwnerState::Unknown };
     };
     let namespace = match (kind.is_namespaced(), dependent.kind.is_namespaced()) {
         (true, false) => return OwnerState::Unknown,
