@@ -1,6 +1,7 @@
 //! Calls user code that may panic.
 
 use std::any::Any;
+use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
@@ -9,8 +10,17 @@ pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 
 impl FirstPanic {
     pub(crate) fn catch(&mut self, call: impl FnOnce()) {
-        let panic = catch_unwind(AssertUnwindSafe(call)).err();
-        self.0 = self.0.take().or(panic);
+        let panic = Self(catch_unwind(AssertUnwindSafe(call)).err());
+        match self.0 {
+            None => *self = panic,
+            Some(_) => panic.discard(),
+        }
+    }
+
+    /// Drops the panic, because it must not propagate. If dropping the payload panics, the payload of this second panic
+    /// is leaked, because dropping it may panic again.
+    pub(crate) fn discard(self) {
+        forget(catch_unwind(AssertUnwindSafe(|| drop(self))));
     }
 
     /// Resumes the stored panic, unless the thread is already unwinding. A second panic during unwinding would abort

@@ -370,8 +370,9 @@ impl<Q: Queue> Guard<'_, Q> {
         let mut after = self.settle();
         drop(self);
         let panic = after.run();
-        if result.is_err() {
-            panic.pass_on();
+        match result {
+            Ok(_) => panic.discard(),
+            Err(_) => panic.pass_on(),
         }
         result
     }

@@ -1,6 +1,7 @@
 //! Calls user code that may panic, such as wakers.
 
 use std::any::Any;
+use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
@@ -13,16 +14,24 @@ pub fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Option<Panic
     let mut first = None;
     for call in calls {
         let panic = catch_unwind(AssertUnwindSafe(call)).err();
-        first = first.or(panic);
+        match first {
+            None => first = panic,
+            Some(_) => discard(panic),
+        }
     }
     first
 }
 
+/// Drops a panic that must not propagate. The panic hook has already reported it. If dropping the payload panics, the
+/// payload of this second panic is leaked, because dropping it may panic again.
+pub fn discard(panic: Option<Panic>) {
+    forget(call_all([|| drop(panic)]));
+}
+
 /// Resumes a panic unless the thread is already unwinding, because a second panic would abort the process.
 pub fn pass_on(panic: Option<Panic>) {
-    if let Some(panic) = panic
-        && !thread::panicking()
-    {
-        resume_unwind(panic);
+    match panic {
+        Some(panic) if !thread::panicking() => resume_unwind(panic),
+        panic => discard(panic),
     }
 }

@@ -9,7 +9,7 @@ use pintle_ratelimit::__private::{poll_budget, restore_budget};
 use pintle_ratelimit::{Clock, Timer};
 
 use crate::item::WorkItem;
-use crate::panic::pass_on;
+use crate::panic::{discard, pass_on};
 use crate::shared::Shared;
 use crate::sync::Arc;
 use crate::wait::{Step, Wait};
@@ -104,9 +104,10 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
         None => Err(TryGetError::Empty),
     };
     let panic = section.end();
-    if item.is_err() {
-        // See [`Step::unless_panicked`] for why a panic propagates only if no key was dequeued.
-        pass_on(panic);
+    // See [`Step::unless_panicked`] for why a panic propagates only if no key was dequeued.
+    match item {
+        Ok(_) => discard(panic),
+        Err(_) => pass_on(panic),
     }
     item
 }

@@ -8,7 +8,7 @@ use pintle_ratelimit::Clock;
 
 use crate::item::WorkItem;
 use crate::order::Ticket;
-use crate::panic::{Panic, catch, pass_on};
+use crate::panic::{Panic, catch, discard, pass_on};
 use crate::shared::Shared;
 use crate::sync::{Arc, thread};
 use crate::waiters::Waiter;
@@ -115,11 +115,12 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 
 impl<K, C: Clock> Step<K, C> {
     /// Propagates a panic in user code, unless this step has dequeued a key. A dequeued key must be returned, because
-    /// no other worker would process it. The panic hook has already reported the panic.
+    /// no other worker would process it.
     #[inline]
     fn unless_panicked(self, panic: Option<Panic>) -> Self {
-        if !matches!(self, Self::Item(_)) {
-            pass_on(panic);
+        match self {
+            Self::Item(_) => discard(panic),
+            _ => pass_on(panic),
         }
         self
     }

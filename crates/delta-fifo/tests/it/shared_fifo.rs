@@ -1,7 +1,7 @@
 //! Tests that use a `SharedFifo` from several threads and tasks.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -468,6 +468,22 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic_any(Self);
+    }
+}
+
+struct PanicsTwice;
+
+impl Wake for PanicsTwice {
+    fn wake(self: Arc<Self>) {
+        panic_any(PanicsWhenDropped);
+    }
+}
+
 /// Runs `test` with a panicking waker and with panicking metrics. The queue contains `a1`.
 fn with_panicking_bystanders(test: fn(&SharedFifo<Real>)) {
     let metrics = SharedFifoConfig { metrics: Some(Box::new(BadMetrics)), ..SharedFifoConfig::default() };
@@ -476,7 +492,7 @@ fn with_panicking_bystanders(test: fn(&SharedFifo<Real>)) {
         real.replace(things("a1"), "1").unwrap();
         let fifo = SharedFifo::new(real, config);
         let mut synced = pin!(fifo.synced());
-        let waker = Waker::from(Arc::new(Panics));
+        let waker = Waker::from(Arc::new(PanicsTwice));
         assert!(synced.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         test(&fifo);
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Clock, Sleep, Timer};
-use crate::wake::call_all;
+use crate::wake::{call_all, discard};
 
 /// A clock like [`StdClock`](super::StdClock), but with a timer thread of its own. Clones share the thread.
 ///
@@ -144,8 +144,8 @@ impl Shared {
             match schedule.next(Instant::now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // The panic hook has already reported the panic, and nothing joins this thread.
-                    drop(call_all([|| waker.wake()]));
+                    // Nothing joins this thread.
+                    discard(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }
                 Next::Wait(time) => {

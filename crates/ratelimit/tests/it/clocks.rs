@@ -1,6 +1,6 @@
 //! Tests of the rules for `Timer`, and of wakers that panic.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -113,6 +113,31 @@ fn panicking_waker_does_not_end_the_timer_thread() {
         assert!(poll(&mut bad, &panics()).is_pending());
         sleeps(&timer);
     }
+}
+
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic_any(Self);
+    }
+}
+
+struct PanicsTwice;
+
+impl Wake for PanicsTwice {
+    fn wake(self: Arc<Self>) {
+        panic_any(PanicsWhenDropped);
+    }
+}
+
+#[test]
+fn payload_that_panics_does_not_end_the_timer_thread() {
+    let timer = ThreadTimer::default();
+    let mut bad = timer.sleep_until(timer.now() + MS);
+    assert!(poll(&mut bad, &Waker::from(Arc::new(PanicsTwice))).is_pending());
+    sleeps(&timer);
+    sleeps(&timer);
 }
 
 #[test]

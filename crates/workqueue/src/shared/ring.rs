@@ -10,7 +10,7 @@ use super::Shared;
 use crate::alarm::{Arm, Installed};
 use crate::metrics::Depth;
 use crate::now::Now;
-use crate::panic::{Panic, catch, pass_on};
+use crate::panic::{Panic, catch, discard, pass_on};
 use crate::section::{Outside, Section};
 use crate::sync::Weak;
 
@@ -28,9 +28,9 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
     }
 
     /// Handles a wake-up on the timer's thread. Panics in user code are caught, because they must not end the timer's
-    /// thread. The panic hook has already reported the panic.
+    /// thread.
     fn wake_by_ref(self: &Arc<Self>) {
-        drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
+        discard(catch(|| self.0.upgrade().map(|shared| shared.ring())).err());
     }
 }
 
