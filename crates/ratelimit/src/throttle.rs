@@ -13,7 +13,7 @@ use crate::bucket::TokenBucket;
 use crate::budget::{poll_budget, restore_budget};
 use crate::clock::{Clock, Sleep, StdClock, Timer};
 use crate::sync::{Arc, Mutex, thread};
-use crate::wake::{call_all, pass_on};
+use crate::wake::{Panic, call_all, discard, pass_on};
 
 /// A token bucket that threads and tasks can share and wait on, like client-go's `flowcontrol.RateLimiter`. Clones
 /// share the bucket.
@@ -251,7 +251,8 @@ impl<C: Clock> Turn<'_, C> {
             let left = state.leave(place);
             drop(state);
             self.place = None;
-            wake_next(left);
+            // A panic of the next waiter's waker must not lose this waiter's token.
+            discard(wake_next(left));
             return Ok(Ok(()));
         }
         if let Some(old) = state.line.get_mut(&place) {
@@ -294,7 +295,7 @@ impl<C> Drop for Turn<'_, C> {
             state.bucket.give_back();
         }
         drop(state);
-        wake_next(left);
+        pass_on(wake_next(left));
     }
 }
 
@@ -329,9 +330,9 @@ impl State {
     }
 }
 
-fn wake_next(left: Option<Left>) {
+fn wake_next(left: Option<Left>) -> Option<Panic> {
     let next = left.and_then(|left| left.next);
-    pass_on(call_all(next.map(|waker| || waker.wake())));
+    call_all(next.map(|waker| || waker.wake()))
 }
 
 struct Unpark(thread::Thread);

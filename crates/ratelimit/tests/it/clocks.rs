@@ -141,6 +141,18 @@ fn payload_that_panics_does_not_end_the_timer_thread() {
 }
 
 #[test]
+fn waiter_keeps_its_token_when_the_next_waker_panics() {
+    let clock = ManualClock::new();
+    let throttle = Throttle::new(1.0, 1, clock.clone());
+    assert!(throttle.try_accept());
+    let (mut first, mut next) = (throttle.accept(), throttle.accept());
+    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(Pin::new(&mut next).poll(&mut Context::from_waker(&panics())).is_pending());
+    clock.advance(SECOND);
+    assert_eq!(Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())));
+}
+
+#[test]
 fn manual_clock_wakes_others_when_one_waker_panics() {
     let (clock, wakes) = (ManualClock::new(), Arc::new(Wakes::default()));
     let wakers = [panics(), Waker::from(Arc::clone(&wakes)), panics(), Waker::from(Arc::clone(&wakes))];
