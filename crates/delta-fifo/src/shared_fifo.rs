@@ -355,11 +355,15 @@ impl<Q: Queue> Guard<'_, Q> {
         if self.state.is_claimed {
             return None;
         }
-        match pop(&mut self.state.queue) {
-            Some(popped) => {
-                self.has_changed = true;
-                Some(Ok(popped))
-            }
+        let observed = |queue: &Q| (queue.len(), queue.has_synced(), queue.is_closed());
+        let before = observed(self);
+        // If `pop` panics, the waiters are woken.
+        self.has_changed = true;
+        let popped = pop(&mut self.state.queue);
+        // Wake-ups without a change would make two waiting consumers wake each other forever.
+        self.has_changed = popped.is_some() || observed(self) != before;
+        match popped {
+            Some(popped) => Some(Ok(popped)),
             None => self.is_closed().then_some(Err(FifoClosed)),
         }
     }

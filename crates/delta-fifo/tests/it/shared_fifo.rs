@@ -521,6 +521,53 @@ fn process_returns_its_result_despite_a_panic_elsewhere() {
 }
 
 #[test]
+fn pop_function_that_filters_wakes_the_waiters() {
+    let config = SharedFifoConfig { bound: 2, ..SharedFifoConfig::default() };
+    let (fifo, count) = (SharedFifo::new(atomic(), config), Arc::new(Count::default()));
+    let waker = Waker::from(Arc::clone(&count));
+    let mut context = Context::from_waker(&waker);
+    fifo.lock().add(thing("a", 1)).unwrap();
+    fifo.lock().add(thing("b", 1)).unwrap();
+    let mut room = pin!(fifo.room());
+    assert!(room.as_mut().poll(&mut context).is_pending());
+    let mut taken = pin!(fifo.take(|fifo| fifo.pop().filter(|popped| text(popped) == "A b1")));
+    assert!(taken.as_mut().poll(&mut context).is_pending());
+    assert_eq!(count.0.load(Ordering::Relaxed), 2, "there is room, and the consumer must look at the next item");
+    let Poll::Ready(Ok(taken)) = taken.as_mut().poll(&mut context) else { panic!("the second item matches") };
+    assert_eq!(text(&taken.popped), "A b1");
+    assert!(room.as_mut().poll(&mut context).is_ready());
+}
+
+#[test]
+fn pop_function_that_panics_wakes_the_waiters() {
+    let config = SharedFifoConfig { bound: 1, ..SharedFifoConfig::default() };
+    let (fifo, count) = (SharedFifo::new(atomic(), config), Arc::new(Count::default()));
+    let waker = Waker::from(Arc::clone(&count));
+    fifo.lock().add(thing("a", 1)).unwrap();
+    let mut room = pin!(fifo.room());
+    assert!(room.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let pop = |fifo: &mut Real| -> Option<()> { panic!("a bug after {:?}", fifo.pop().is_some()) };
+    assert!(catch_unwind(AssertUnwindSafe(|| fifo.take(pop).wait().map(drop))).is_err());
+    assert_eq!(count.0.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn popping_an_empty_queue_wakes_synced_only_once() {
+    let (fifo, count) = (shared(atomic()), Arc::new(Count::default()));
+    let waker = Waker::from(Arc::clone(&count));
+    let mut context = Context::from_waker(&waker);
+    fifo.lock().replace(things("a1"), "1").unwrap();
+    assert!(fifo.lock().pop().is_some());
+    let (mut synced, mut taken) = (pin!(fifo.synced()), pin!(fifo.take(RealFifo::pop)));
+    assert!(synced.as_mut().poll(&mut context).is_pending());
+    assert!(taken.as_mut().poll(&mut context).is_pending());
+    assert_eq!(count.0.load(Ordering::Relaxed), 2, "the popped item counts as processed, and both waits are woken");
+    assert!(synced.as_mut().poll(&mut context).is_ready());
+    assert!(taken.as_mut().poll(&mut context).is_pending());
+    assert_eq!(count.0.load(Ordering::Relaxed), 2, "nothing has changed");
+}
+
+#[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));
     for panics in [false, true] {
