@@ -175,7 +175,8 @@ impl<Q: Queue> SharedFifo<Q> {
     /// Waits until the queue contains fewer items than the bound, and then locks the queue. Use this method in
     /// producers to slow them down when the consumer is slow. If the queue is closed, this method ignores the bound.
     ///
-    /// The guard is not `Send`, so drop it before you `.await`.
+    /// The guard is not `Send`, so drop it before you `.await`. Each change wakes all waiting producers, even if only one
+    /// of them finds room.
     ///
     /// # Cancel safety
     ///
