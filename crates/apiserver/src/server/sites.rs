@@ -11,8 +11,9 @@ use http::uri::Authority;
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use pintle_serving::body::{ResponseBody, full};
 
-/// The endings of names that nobody can register in the public DNS.
-const PRIVATE: [&str; 4] = [".localhost", ".internal", ".local", ".svc"];
+/// The endings of names that nobody can register in the public DNS. Other names in `.local` are missing, because each
+/// device in the local network can claim such a name with mDNS.
+const PRIVATE: [&str; 4] = [".localhost", ".internal", ".svc", ".svc.cluster.local"];
 
 /// Returns a response with status 403 if a web page of another site may have sent the request.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
@@ -43,8 +44,8 @@ fn is_private(host: &str) -> bool {
     !host.contains('.') || host.parse::<IpAddr>().is_ok() || PRIVATE.iter().any(|ending| host.ends_with(ending))
 }
 
-/// Returns `true` if the origin is the server itself or another server on this machine. Only browsers send origins that
-/// are truthful. They never send a path.
+/// Returns `true` if the origin is the server itself or another server on this machine. An origin that is only a path
+/// cannot come from a web page, because browsers always send a scheme and a host, or `null`.
 fn is_same_site(origin: &str, host: &str) -> bool {
     let of = |origin: Uri| origin.authority().map(|authority| host_of(authority.as_str()));
     origin.starts_with('/') || origin.parse().ok().and_then(of).is_some_and(|site| site == host || is_loopback(&site))
@@ -69,6 +70,8 @@ mod tests {
             ("apiserver:8080", None, false),
             ("host.docker.internal:8080", None, false),
             ("kubernetes.default.svc", None, false),
+            ("kubernetes.default.svc.cluster.local", None, false),
+            ("printer.local", None, true),
             ("", None, false),
             ("evil.example:8080", None, true),
             ("127.0.0.1.evil.example", None, true),
