@@ -415,8 +415,8 @@ impl Validation {
     }
 }
 
-/// Returns `true` if Go's validation library treats the number as an integer: it is exact in JSON, and its relative
-/// distance to the integer below is tiny.
+/// Returns `true` if Go's validation library treats the number as an integer: its absolute value is less than 2^53, and
+/// its relative distance to the next lower integer is less than 1e-9.
 fn is_integer(number: f64) -> bool {
     const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
     let whole = number.trunc();

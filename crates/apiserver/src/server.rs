@@ -187,7 +187,8 @@ impl ApiServer {
     /// # Errors
     ///
     /// Returns an error if an object cannot be created. Objects before the failed object are kept. Objects after the
-    /// failed object are not created.
+    /// failed object are not created. This method calls no webhooks, so it rejects an object that a conversion webhook
+    /// would have to convert.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)

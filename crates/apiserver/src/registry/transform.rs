@@ -115,7 +115,7 @@ impl Transform {
     }
 
     /// Returns `true` if the items of an empty list are `null` instead of `[]`. Lists of metadata have `null` items.
-    /// The items of a table are `null` even if the kind has no declared columns.
+    /// Tables have `null` items only if the kind has no declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,

@@ -74,21 +74,19 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
     let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
     let calls = WebhookCalls::default();
-    kind.strategy.with_conversions(&calls).map(|strategy| strategy.to_stored(decoded.value.clone()));
+    if let Some(strategy) = kind.strategy.with_conversions(&calls) {
+        strategy.to_stored(decoded.value.clone());
+    }
     if calls.has_missing() {
-        return Err(needs_conversion(api_version));
+        // Only requests call webhooks, because loading does not wait for other servers.
+        return Err(Failure::bad_request(format!(
+            "a webhook must convert objects of {api_version}: load the object in the storage version of its \
+             definition, or create it with a request"
+        )));
     }
     let options = WriteOptions::default();
     let manager =
         Writer::new(&options, LOADER, registry.clock.now_text()).with_requester(Requester::new(User::admin()));
     registry.create(&target, decoded.value, &manager)?;
     Ok(())
-}
-
-/// Only requests call webhooks, because loading does not wait for other servers.
-fn needs_conversion(api_version: &str) -> Failure {
-    Failure::bad_request(format!(
-        "a webhook must convert objects of {api_version}: load the object in the storage version of its definition, or \
-         create it with a request"
-    ))
 }

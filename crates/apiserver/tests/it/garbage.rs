@@ -17,14 +17,19 @@ fn schema(required: bool) -> Json {
     json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}])
 }
 
-#[tokio::test(start_paused = true)]
-async fn unwritable_dependents_do_not_block_others_and_are_retried() {
+async fn server_of_widgets() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let names = json!({"plural": "widgets", "kind": "Widget"});
     let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": schema(false)});
     let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": spec});
     assert_eq!(call(&server, Method::POST, DEFINITIONS, definition).await.code, 201);
     server.settle().await;
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn unwritable_dependents_do_not_block_others_and_are_retried() {
+    let server = server_of_widgets().await;
     let owner = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await.body;
     let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]});
     let dependent = |name: &str| json!({"metadata": {"name": name, "ownerReferences": [reference]}});
@@ -60,12 +65,7 @@ async fn unwritable_dependents_do_not_block_others_and_are_retried() {
 
 #[tokio::test]
 async fn dependents_are_deleted_although_the_definition_is_gone() {
-    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
-    let names = json!({"plural": "widgets", "kind": "Widget"});
-    let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": schema(false)});
-    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": spec});
-    assert_eq!(call(&server, Method::POST, DEFINITIONS, definition).await.code, 201);
-    server.settle().await;
+    let server = server_of_widgets().await;
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "owner"}});
     let owner = call(&server, Method::POST, WIDGETS, widget).await.body;
     let uid = &owner["metadata"]["uid"];

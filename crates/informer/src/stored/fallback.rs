@@ -61,7 +61,7 @@ impl<T> Sequence<T> {
 
     /// Records that the state at `position` was decoded. Keeps the state with the lowest position, because it is an
     /// earlier state of most others.
-    pub(super) fn decoded(&self, position: u32, state: Stored<T>) {
+    pub(super) fn record_decoded(&self, position: u32, state: Stored<T>) {
         let mut decoded = self.decoded.lock();
         let is_lowest = decoded.as_ref().is_none_or(|(lowest, _)| position < *lowest);
         let before = if is_lowest { decoded.replace((position, state)) } else { None };

@@ -229,7 +229,7 @@ impl<T> Record<T> {
         match decoded {
             Ok(object) => {
                 if let Fallback::Unproven(sequence, position) = self.fallback() {
-                    sequence.decoded(position, Stored::Lazy(self.clone()));
+                    sequence.record_decoded(position, Stored::Lazy(self.clone()));
                 }
                 self.quality.store(GOOD, Ordering::Release);
                 self.becomes_known();

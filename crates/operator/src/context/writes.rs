@@ -29,10 +29,10 @@ impl<K: Resource> Context<K> {
     /// repeatedly changes a field, [a log line and an Event](crate#writers-that-undo-each-other) name the writer and
     /// the field. No request is sent if `child` equals the last child that was successfully applied in this leadership
     /// term, and all fields of the cached object still have the values that the server stored for that apply. The
-    /// server may store a different value than `child` contains, for example `1` instead of `1000m` for a quantity. If
-    /// the server does not store a field under its name, such as the `stringData` of a Secret, the child is applied
-    /// again after each change of the object. Each child is therefore applied once after the process has started, and once in each new leadership term,
-    /// because another leader may have applied other fields.
+    /// server may store a different value than `child` contains, for example `1` instead of `1000m` for a quantity.
+    /// Each child is therefore applied once after the process has started, and once in each new leadership term, because
+    /// another leader may have applied other fields. If the server does not store a field under its name, such as the
+    /// `stringData` of a Secret, the child is also applied again after each change of the object.
     ///
     /// # Errors
     ///

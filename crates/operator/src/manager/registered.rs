@@ -28,6 +28,7 @@ pub(super) struct Registered {
 }
 
 impl Registered {
+    /// Registers the webhooks again each time the CA certificates change. Never returns.
     pub(super) async fn keep(mut self) {
         loop {
             let new = self.authority.changed().await;
