@@ -4,13 +4,21 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Runs `work` twice, the second time with four times as many items. Returns `true` if the second run
-/// takes at most eight times as much CPU time. A quadratic algorithm would take sixteen times as much.
+/// Runs `work` with `parts` items and with four times as many, in turns. Returns `true` if the shortest run with more
+/// items takes at most eight times as much CPU time as the shortest run with fewer. A quadratic algorithm would take
+/// sixteen times as much.
+///
+/// Each run is repeated at least three times. Other processes also use the processor's caches, so a run can take too
+/// long: if the times are too different after three runs, both are repeated up to twenty times.
 pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
-    let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
     // The first run is not measured, because it initializes lazy tables.
     work(parts);
-    least(4 * parts) <= 8 * least(parts)
+    let (mut few, mut many) = (Duration::MAX, Duration::MAX);
+    (1..=20).any(|run| {
+        few = few.min(effort(|| work(parts)));
+        many = many.min(effort(|| work(4 * parts)));
+        run >= 3 && many <= 8 * few
+    })
 }
 
 /// Measures the CPU time of this thread, which is independent of other processes.
