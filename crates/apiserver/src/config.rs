@@ -42,9 +42,15 @@ pub struct ApiServerConfig {
     /// `token,user,uid,"group1,group2"`. The server reads the file once, at startup. Members of `system:masters` have
     /// all permissions. Other users need RBAC roles. Default: `None`, which makes every caller an administrator.
     ///
-    /// Without a token file, the server rejects requests that may come from web pages: the `Host` must be an IP address
-    /// or a private name such as `localhost`, and an `Origin` must be the server itself or this machine.
+    /// Without a token file, the server rejects requests that may come from web pages of other sites. An `Origin` must be
+    /// the server itself or this machine. Without TLS, the `Host` must be an IP address, `localhost`, one of
+    /// [`allowed_hosts`](Self::allowed_hosts), or a name that does not exist on the internet: without a dot, or ending in
+    /// `.internal`, `.local` or `.svc`. If [`bind`](Self::bind) is a loopback address, browsers cannot use the last kind
+    /// of names.
     pub token_auth_file: Option<PathBuf>,
+    /// Other host names of this server, without a port. Default: empty. They are needed only if there is no token file and
+    /// no TLS, and clients use a DNS name of the server.
+    pub allowed_hosts: Vec<String>,
     /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed
     /// generate the same values. Default: `None`, which generates random values.
     ///
@@ -137,6 +143,7 @@ impl Default for ApiServerConfig {
             port: 0,
             tls: false,
             token_auth_file: None,
+            allowed_hosts: Vec::new(),
             seed: None,
             offload: true,
             start_time: None,

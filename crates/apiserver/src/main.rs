@@ -32,6 +32,10 @@ struct Arguments {
     /// every caller is an administrator.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Accept this host name of the server in requests without TLS. Only needed without --token-auth-file, if clients use a DNS name
+    /// instead of an IP address. Can be repeated.
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
     /// Create the objects in this manifest, or in all manifests below this folder. Can be repeated.
     #[arg(long, value_name = "PATH")]
     load: Vec<PathBuf>,
@@ -149,6 +153,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         port: arguments.port,
         tls: arguments.tls,
         token_auth_file: arguments.token_auth_file,
+        allowed_hosts: arguments.allow_host,
         seed: arguments.seed,
         first_revision: first_revision().max(after_snapshot),
         controllers,

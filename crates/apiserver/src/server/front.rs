@@ -20,7 +20,7 @@ pub(super) struct Front {
 impl Front {
     /// Returns an error response if the request must not be executed, because it may come from a web page.
     pub(super) fn refusal<B>(&self, request: &Request<B>) -> Option<Response<ResponseBody>> {
-        if self.registry.authenticator.has_users() { None } else { sites::refusal(request) }
+        if self.registry.authenticator.has_users() { None } else { sites::refusal(request, &self.registry.config) }
     }
 
     pub(super) async fn respond(

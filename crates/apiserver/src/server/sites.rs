@@ -6,23 +6,27 @@
 
 use std::net::IpAddr;
 
-use http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use http::header::CONTENT_TYPE;
 use http::uri::Authority;
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use pintle_serving::body::{ResponseBody, full};
 
-/// The endings of names that nobody can register in the public DNS. Other names in `.local` are missing, because each
-/// device in the local network can claim such a name with mDNS.
-const PRIVATE: [&str; 4] = [".localhost", ".internal", ".svc", ".svc.cluster.local"];
+use crate::ApiServerConfig;
+
+/// The endings of names that nobody can register in the public DNS. Devices in the local network can claim such names.
+const PRIVATE: [&str; 3] = [".internal", ".local", ".svc"];
 
 /// Returns a response with status 403 if a web page of another site may have sent the request.
-pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
-    let header = |name| request.headers().get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("\0"));
-    let named = request.uri().authority().map(Authority::as_str).or_else(|| header(HOST)).unwrap_or_default();
+pub(super) fn refusal<B>(request: &Request<B>, config: &ApiServerConfig) -> Option<Response<ResponseBody>> {
+    let header = |name: &str| request.headers().get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("\0"));
+    let named = request.uri().authority().map(Authority::as_str).or_else(|| header("host")).unwrap_or_default();
     let host = host_of(named);
-    let why = match header(ORIGIN) {
-        _ if !is_private(&host) => format!("the Host {named:?} is not an IP address or a private name"),
+    let why = match header("origin") {
+        _ if !is_this_server(&host, header("accept-language").is_some(), config) => format!(
+            "the Host {named:?} may be the name of another site; if it is this server, add it to allowed_hosts (--allow-host)"
+        ),
         Some(origin) if !is_same_site(origin, &host) => format!("the Origin {origin:?} is another site"),
+        None if header("sec-fetch-site") == Some("cross-site") => "the request comes from another site".to_owned(),
         _ => return None,
     };
     let text = format!("without a token file, every caller is an administrator, so web pages have no access: {why}");
@@ -38,10 +42,20 @@ fn host_of(authority: &str) -> String {
     host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Returns `true` if no site on the internet can have this name. A page whose address is an IP address was loaded from
-/// this address.
-fn is_private(host: &str) -> bool {
-    !host.contains('.') || host.parse::<IpAddr>().is_ok() || PRIVATE.iter().any(|ending| host.ends_with(ending))
+/// Returns `true` if a page with this host cannot come from another site.
+///
+/// - A page whose host is an IP address was loaded from this address, and `localhost` is always this machine.
+/// - With TLS, another site has no certificate that browsers accept for the connection to this server.
+/// - A page of the local network can have a name without a dot, or one that ends in `.local`. If the server listens on a
+///   loopback address, browsers cannot use such names. Browsers always send `Accept-Language`. If the server listens on
+///   other addresses, devices in the local network are administrators anyway.
+fn is_this_server(host: &str, is_browser: bool, config: &ApiServerConfig) -> bool {
+    let is_private = || !host.contains('.') || PRIVATE.iter().any(|ending| host.ends_with(ending));
+    config.tls
+        || is_local(host)
+        || host.parse::<IpAddr>().is_ok()
+        || config.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
+        || (is_private() && !(is_browser && config.bind.is_loopback()))
 }
 
 /// Returns `true` if the origin is the server itself or another server on this machine. An origin that is only a path
@@ -52,50 +66,88 @@ fn is_same_site(origin: &str, host: &str) -> bool {
 }
 
 fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.ends_with(".localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    is_local(host) || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn is_local(host: &str) -> bool {
+    host == "localhost" || host.ends_with(".localhost")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
+    fn is_refused(config: &ApiServerConfig, host: &str, headers: &[(&str, &str)]) -> bool {
+        let request = Request::get("/api").header("host", host);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        refusal(&request.body(()).unwrap(), config).is_some()
+    }
+
     #[test]
-    fn web_pages_of_other_sites_are_refused() {
-        for (host, origin, is_refused) in [
-            ("127.0.0.1:8080", None, false),
-            ("[::1]:8080", None, false),
-            ("localhost", None, false),
-            ("LOCALHOST.:8080", None, false),
-            ("192.168.1.7:6443", None, false),
-            ("apiserver:8080", None, false),
-            ("host.docker.internal:8080", None, false),
-            ("kubernetes.default.svc", None, false),
-            ("kubernetes.default.svc.cluster.local", None, false),
-            ("printer.local", None, true),
-            ("", None, false),
-            ("evil.example:8080", None, true),
-            ("127.0.0.1.evil.example", None, true),
-            ("localhost.evil.example", None, true),
-            ("evil.example", Some("http://evil.example"), true),
-            ("127.0.0.1:8080", Some("http://127.0.0.1:8080"), false),
-            ("127.0.0.1:8080", Some("http://localhost:3000"), false),
-            ("192.168.1.7:80", Some("https://192.168.1.7"), false),
-            ("192.168.1.7:80", Some("https://192.168.1.8"), true),
-            ("127.0.0.1:8080", Some("/a"), false),
-            ("127.0.0.1:8080", Some("https://evil.example"), true),
-            ("127.0.0.1:8080", Some("https://localhost.evil.example"), true),
-            ("127.0.0.1:8080", Some("null"), true),
-            ("127.0.0.1:8080", Some("file://"), true),
-            ("127.0.0.1:8080", Some(""), true),
+    fn hosts_of_other_sites_are_refused() {
+        let loopback = ApiServerConfig { allowed_hosts: vec!["Api.example".into()], ..ApiServerConfig::default() };
+        let everywhere = ApiServerConfig { bind: Ipv4Addr::UNSPECIFIED.into(), ..ApiServerConfig::default() };
+        for (host, refused) in [
+            ("127.0.0.1:8080", [false, false, false]),
+            ("[::1]:8080", [false, false, false]),
+            ("localhost", [false, false, false]),
+            ("LOCALHOST.:8080", [false, false, false]),
+            ("a.localhost:8080", [false, false, false]),
+            ("192.168.1.7:6443", [false, false, false]),
+            ("api.example:8080", [false, false, true]),
+            ("apiserver:8080", [true, false, false]),
+            ("", [true, false, false]),
+            ("printer.local", [true, false, false]),
+            ("host.docker.internal:8080", [true, false, false]),
+            ("kubernetes.default.svc", [true, false, false]),
+            ("kubernetes.default.svc.cluster.local", [true, false, false]),
+            ("api.example.evil.example:8080", [true, true, true]),
+            ("evil.example:8080", [true, true, true]),
+            ("127.0.0.1.evil.example", [true, true, true]),
+            ("localhost.evil.example", [true, true, true]),
         ] {
-            let mut request = Request::get("/api").header(HOST, host);
-            if let Some(origin) = origin {
-                request = request.header(ORIGIN, origin);
-            }
-            let refused = refusal(&request.body(()).unwrap());
-            assert_eq!(refused.is_some(), is_refused, "{host} {origin:?}");
+            let browser = [("accept-language", "en")];
+            let by_server = [
+                is_refused(&loopback, host, &browser),
+                is_refused(&loopback, host, &[]),
+                is_refused(&everywhere, host, &browser),
+            ];
+            assert_eq!(by_server, refused, "{host:?}");
+            assert!(
+                !is_refused(&ApiServerConfig { tls: true, ..loopback.clone() }, host, &browser),
+                "{host:?} with TLS"
+            );
         }
-        let rebound = Request::get("http://evil.example/api").header(HOST, "127.0.0.1").body(()).unwrap();
-        assert!(refusal(&rebound).is_some(), "over HTTP/2, the URI has the host");
+        let rebound = Request::get("http://evil.example/api").header("host", "127.0.0.1").body(()).unwrap();
+        assert!(refusal(&rebound, &loopback).is_some(), "over HTTP/2, the URI has the host");
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        for (host, origin, by_server) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080", false),
+            ("127.0.0.1:8080", "http://localhost:3000", false),
+            ("192.168.1.7:80", "https://192.168.1.7", false),
+            ("192.168.1.7:80", "https://192.168.1.8", true),
+            ("127.0.0.1:8080", "/a", false),
+            ("127.0.0.1:8080", "https://evil.example", true),
+            ("127.0.0.1:8080", "https://localhost.evil.example", true),
+            ("127.0.0.1:8080", "null", true),
+            ("127.0.0.1:8080", "file://", true),
+            ("127.0.0.1:8080", "", true),
+        ] {
+            for tls in [false, true] {
+                let config = ApiServerConfig { tls, ..ApiServerConfig::default() };
+                assert_eq!(is_refused(&config, host, &[("origin", origin)]), by_server, "{host} {origin:?} {tls}");
+            }
+        }
+        let config = ApiServerConfig::default();
+        for (site, by_server) in [("cross-site", true), ("same-site", false), ("same-origin", false), ("none", false)] {
+            let is_refused = |headers: &[_]| is_refused(&config, "127.0.0.1", headers);
+            assert_eq!(is_refused(&[("sec-fetch-site", site)]), by_server, "a GET without an Origin: {site}");
+            assert!(!is_refused(&[("sec-fetch-site", site), ("origin", "http://localhost:3000")]), "{site}");
+        }
     }
 }
