@@ -105,12 +105,8 @@ impl Call {
 
     /// Prepares the calls of admission webhooks and the evaluation of admission policies, if there are any.
     fn prepare_admission(&mut self, registry: &Registry) {
-        if registry.has_webhooks() {
-            self.requester.webhooks.get_or_insert_default();
-            self.schema_weight = offload::ALWAYS;
-        }
-        if registry.has_policies() {
-            // The expressions of admission policies can be expensive, even for a small object.
+        if registry.prepare_webhooks(&self.requester) || registry.has_policies() {
+            // The expressions of webhooks and admission policies can be expensive, even for a small object.
             self.schema_weight = offload::ALWAYS;
         }
     }

@@ -385,7 +385,7 @@ impl Watcher {
                         Err(_) => break Some(Err(Failure::too_large_version(registry.db.revision(), 0, 1))),
                     }
                 };
-                by.webhooks.iter().for_each(WebhookCalls::forget_conversions);
+                by.webhooks().into_iter().for_each(WebhookCalls::forget_conversions);
                 (shape, frame)
             });
             self.pending_frame = Some(Mutex::new(pending));

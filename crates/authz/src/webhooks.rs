@@ -20,6 +20,11 @@ const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.
 pub struct Webhooks(Compiled<WebhookIndex>);
 
 impl Webhooks {
+    /// Returns `true` if there are no webhooks. All calls must use the same `db`.
+    pub fn is_empty(&self, db: &Db) -> bool {
+        self.0.query(db, |index| index.validating.webhooks.is_empty() && index.mutating.webhooks.is_empty())
+    }
+
     /// Returns the validating webhooks, sorted by the name of their configuration. All calls must use the same `db`.
     pub fn validating(&self, db: &Db) -> Arc<[Arc<AdmissionWebhook>]> {
         self.0.query(db, |index| index.validating.webhooks.clone())

@@ -1,7 +1,7 @@
-//! The requesting user, with the request's deadline, warnings and audit annotations.
+//! The requesting user, with the state of the request, such as its deadline and warnings.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -13,16 +13,20 @@ use crate::failure::{Failure, Outcome};
 /// The maximum number of stored warnings. A response can contain only a few warnings.
 const MAX_WARNINGS: usize = 1024;
 
-/// The requesting user. All clones share the warnings and annotations. The server sends the warnings and records the
-/// annotations even if the request fails.
+/// The requesting user, and the state of the request. All clones share the warnings, the annotations and the webhook
+/// calls. The server sends the warnings and records the annotations even if the request fails.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     pub user: User,
     /// The request's deadline, if any.
     pub deadline: Option<Instant>,
-    /// The webhook calls of the request. `None` if the request calls no webhooks, like the server's own writes.
-    pub webhooks: Option<WebhookCalls>,
-    notes: Arc<Mutex<Notes>>,
+    shared: Arc<SharedState>,
+}
+
+#[derive(Debug, Default)]
+struct SharedState {
+    notes: Mutex<Notes>,
+    webhooks: OnceLock<WebhookCalls>,
 }
 
 /// The warnings and annotations of a request.
@@ -50,10 +54,21 @@ impl Requester {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
+    /// Returns the webhook calls of the request. Returns `None` if the request calls no webhooks, like the server's own
+    /// writes.
+    pub fn webhooks(&self) -> Option<&WebhookCalls> {
+        self.shared.webhooks.get()
+    }
+
+    /// Allows the request to call webhooks, also in later attempts to process it.
+    pub fn allow_webhooks(&self) -> &WebhookCalls {
+        self.shared.webhooks.get_or_init(WebhookCalls::default)
+    }
+
     /// Returns a copy of the current warnings and annotations, or `None` if the request calls no webhooks. Call this method before each
     /// attempt to process the request. An attempt ends early if a webhook must be called first.
     pub fn notes_before_attempt(&self) -> Option<Notes> {
-        self.webhooks.as_ref().map(|_| self.notes().clone())
+        self.webhooks().map(|_| self.notes().clone())
     }
 
     /// If a webhook call interrupted an attempt, restores the warnings and annotations from before the attempt.
@@ -66,7 +81,7 @@ impl Requester {
     /// Fails if a webhook conversion that the request needs is missing or has failed. If this check fails, the request
     /// must not write.
     pub fn check_conversions(&self) -> Outcome<()> {
-        let Some(calls) = &self.webhooks else { return Ok(()) };
+        let Some(calls) = self.webhooks() else { return Ok(()) };
         if let Some(why) = calls.take_conversion_error() {
             return Err(Failure::plain(500, why));
         }
@@ -75,7 +90,7 @@ impl Requester {
 
     /// Returns the uid for a new object. All attempts to process the request get the same uid.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
-        match &self.webhooks {
+        match self.webhooks() {
             None => generate(),
             Some(calls) => calls.uid(generate),
         }
@@ -83,7 +98,7 @@ impl Requester {
 
     /// Returns the time of the write. All attempts to process the request get the same time.
     pub fn now(&self, read: impl FnOnce() -> Timestamp) -> Timestamp {
-        match &self.webhooks {
+        match self.webhooks() {
             None => read(),
             Some(calls) => calls.now(read),
         }
@@ -91,7 +106,7 @@ impl Requester {
 
     /// Returns the generated name with index `at`. All attempts to process the request get the same name.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
-        match &self.webhooks {
+        match self.webhooks() {
             None => generate(),
             Some(calls) => calls.generated_name(at, generate),
         }
@@ -119,6 +134,6 @@ impl Requester {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,8 +16,6 @@ use pintle_serving::offload;
 use super::body::RequestBody;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
-use pintle_apimachinery::request::webhook_calls::WebhookCalls;
-
 use crate::registry::Registry;
 
 pub(super) async fn serve(
@@ -89,18 +87,16 @@ fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTar
     if registry.db.is_mirror() {
         return target;
     }
-    if let Some(service) = target.kind.strategy.conversion_webhook().and_then(|client| registry.unknown_service(client))
-    {
+    let Some(client) = target.kind.strategy.conversion_webhook() else { return target };
+    if let Some(service) = registry.unknown_service(client) {
         let plural = target.kind.resource();
         call.warnings.push(format!(
             "the conversion webhook of {plural} was not called: the Service {service} has no address in ApiServerConfig::services"
         ));
         return target;
     }
-    let calls = WebhookCalls::default();
-    if let Some(strategy) = target.kind.strategy.with_conversions(&calls) {
+    if let Some(strategy) = target.kind.strategy.with_conversions(call.requester.allow_webhooks()) {
         target.kind = Arc::new(Kind { strategy, ..Kind::clone(&target.kind) });
-        call.requester.webhooks = Some(calls);
     }
     target
 }

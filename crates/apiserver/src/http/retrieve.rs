@@ -94,7 +94,7 @@ pub(super) fn watch(
     let shape = FrameShape::new(format.transform, format.media, registry.clock.clone());
     let faults = registry.faults.watch(&super::fault_request(call));
     let conversions = target.kind.strategy.conversion().and(Some(call.requester.clone()));
-    let conversions = conversions.filter(|requester| requester.webhooks.is_some());
+    let conversions = conversions.filter(|requester| requester.webhooks().is_some());
     let watcher = Watcher::start(registry.clone(), selection, &options, shape, faults, conversions)?;
     Ok(websocket::reply(call, Box::new(watcher)))
 }

@@ -29,7 +29,8 @@ pub(super) async fn create(
     // Return the permit to process a large body before webhooks are called.
     drop(body);
     let manager = manager(registry, call, &target, &options);
-    let written = match call.requester.webhooks {
+    registry.prepare_webhooks(&call.requester);
+    let written = match call.requester.webhooks() {
         None => registry.create(&target, object, &manager)?,
         Some(_) => {
             registry.with_webhooks(&call.requester, || registry.create(&target, object.clone(), &manager)).await?

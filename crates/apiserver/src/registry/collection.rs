@@ -65,6 +65,9 @@ fn versioned(list: &ListOptions) -> ListOptions {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
     use pintle_apimachinery::effort::turns;
     use pintle_json::json;
     use pintle_storage::Expect;
@@ -72,6 +75,7 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
     use crate::registry::list::SCAN_BATCH;
+    use crate::registry::webhook_answers::register_failing_webhook;
 
     const MAPS: usize = 4 * SCAN_BATCH;
 
@@ -99,6 +103,24 @@ mod tests {
         assert_eq!(listed.expect("a list").objects.count(), MAPS);
         assert_eq!(registry.db.objects_of("configmaps", &selection.range()).left(), 0);
         assert!(turns >= MAPS / 2, "{turns}");
+    }
+
+    #[tokio::test]
+    async fn webhook_registered_during_deletecollection_reviews_remaining_objects() {
+        let (registry, list) = (registry(), ListOptions::default());
+        let (selection, options) = (selection(&registry, &list), DeleteOptions::default());
+        let left = || registry.db.objects_of("configmaps", &selection.range()).left();
+        let by = Requester::default();
+        let mut deletion = pin!(registry.delete_collection(&selection, &list, &options, &by));
+        while left() == MAPS {
+            assert!(deletion.as_mut().now_or_never().is_none());
+        }
+        let reviewed = left();
+        assert!(reviewed > 0);
+        register_failing_webhook(&registry);
+        let failure = deletion.await.err().expect("the webhook fails");
+        assert!(failure.status.message.contains("failed calling webhook"), "{}", failure.status.message);
+        assert_eq!(left(), reviewed);
     }
 
     #[test]

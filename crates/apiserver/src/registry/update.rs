@@ -251,10 +251,19 @@ mod tests {
 
     use super::*;
     use crate::config::ApiServerConfig;
+    use crate::registry::webhook_answers::register_failing_webhook;
 
-    /// Patches an object, while another request changes the object during each
-    /// of the first `conflicts` attempts. Counts the attempts in `tries`.
     async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
+        contended_patch_with(conflicts, tries, &|_| ()).await
+    }
+
+    /// Patches an object, while another request changes the object during each of the first `conflicts` attempts. Counts
+    /// the attempts in `tries`. Calls `after_change` after each change by the other request.
+    async fn contended_patch_with(
+        conflicts: usize,
+        tries: &AtomicUsize,
+        after_change: &(dyn Fn(&Registry) + Sync),
+    ) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();
         let kind = kinds.group_kind("", "Namespace").expect("a built-in kind");
@@ -272,6 +281,7 @@ mod tests {
             if tried <= conflicts {
                 let between = |live: Option<&Json>| with(live, "between", tried);
                 registry.update(&target, &UpdateSource::Patch(&between), &by)?;
+                after_change(&registry);
             }
             with(live, "wanted", 0)
         };
@@ -286,6 +296,14 @@ mod tests {
         assert!(written.is_ok_and(|written| !written.created));
         assert_eq!(tries.load(Ordering::Relaxed), CONFLICTS + 1);
         assert!(turns >= CONFLICTS / 2, "{turns}");
+    }
+
+    #[tokio::test]
+    async fn webhook_registered_during_a_conflict_reviews_the_retry() {
+        let tries = AtomicUsize::new(0);
+        let written = contended_patch_with(1, &tries, &register_failing_webhook).await;
+        let failure = written.err().expect("the webhook fails");
+        assert!(failure.status.message.contains("failed calling webhook"), "{}", failure.status.message);
     }
 
     #[tokio::test]

@@ -9,6 +9,8 @@ use futures_util::future::join_all;
 use pintle_admission::webhook::{conversion_review, read_conversion_response, with_uid};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Requester;
+#[cfg(test)]
+use pintle_json::json;
 use pintle_kinds::Kind;
 use pintle_serving::offload;
 use pintle_serving::webhook_client::{self, WebhookTarget};
@@ -29,10 +31,14 @@ const MAX_ROUNDS: usize = 256;
 const LARGEST_BATCH: usize = 1 << 20;
 
 impl Registry {
-    pub(crate) fn has_webhooks(&self) -> bool {
+    /// Allows the request to call admission webhooks, if there are any. Returns `true` if there are any.
+    pub(crate) fn prepare_webhooks(&self, by: &Requester) -> bool {
         // A plan does not call webhooks, because the webhooks belong to the live cluster.
-        !self.db.is_mirror()
-            && (!self.webhooks.validating(&self.db).is_empty() || !self.webhooks.mutating(&self.db).is_empty())
+        let has_webhooks = !self.webhooks.is_empty(&self.db) && !self.db.is_mirror();
+        if has_webhooks {
+            by.allow_webhooks();
+        }
+        has_webhooks
     }
 
     /// If the address of the webhook's Service is unknown, returns the name of the Service. The server does not call
@@ -43,13 +49,14 @@ impl Registry {
     }
 
     /// Calls `attempt` until no webhook responses are missing. Between two attempts, calls the webhooks whose responses
-    /// are missing.
+    /// are missing. Admission webhooks that are registered between two attempts apply to the next attempt.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the calls are cancelled, and no further attempt starts.
     pub(crate) async fn with_webhooks<T>(&self, by: &Requester, mut attempt: impl FnMut() -> Outcome<T>) -> Outcome<T> {
         for _ in 0..MAX_ROUNDS {
+            self.prepare_webhooks(by);
             let notes = by.notes_before_attempt();
             let failure = match attempt() {
                 Ok(result) => return Ok(result),
@@ -97,7 +104,7 @@ impl Registry {
     /// If the kind has a conversion webhook, converts the objects of a list. After this call, encoding the list
     /// requires no webhook calls.
     pub(crate) async fn settle_list(&self, kind: &Kind, list: &ListReply, by: &Requester) -> Outcome<()> {
-        if by.webhooks.is_none() || kind.strategy.conversion().is_none() {
+        if by.webhooks().is_none() || kind.strategy.conversion().is_none() {
             return Ok(());
         }
         let (mut objects, mut batch) = (list.objects.clone(), 0);
@@ -135,7 +142,7 @@ impl Registry {
     }
 
     async fn call_missing(&self, by: &Requester) -> Outcome<()> {
-        let Some(calls) = &by.webhooks else { return Ok(()) };
+        let Some(calls) = by.webhooks() else { return Ok(()) };
         by.check_time()?;
         let wanted = calls.take_missing_conversions();
         if !wanted.is_empty() {
@@ -197,6 +204,25 @@ impl Registry {
         let target = WebhookTarget { url: url.clone(), ca_bundle: ca_bundle.clone() };
         WebhookAnswer { uid, body: webhook_client::send(target, review, address, timeout).await }
     }
+}
+
+/// Registers a validating webhook for all requests. Calls of the webhook fail, because its URL is invalid.
+#[cfg(test)]
+pub(super) fn register_failing_webhook(registry: &Registry) {
+    let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"], "scope": "*"});
+    let webhook = json!({
+        "name": "maps.example.com",
+        "clientConfig": {"url": "http://localhost/"},
+        "rules": [rule],
+        "matchPolicy": "Equivalent",
+        "failurePolicy": "Fail",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "admissionReviewVersions": ["v1"],
+    });
+    let configuration = json!({"metadata": {"name": "maps"}, "webhooks": [webhook]});
+    let resource = "validatingwebhookconfigurations.admissionregistration.k8s.io".into();
+    registry.db.put(&resource, "maps", pintle_storage::Expect::Absent, configuration).expect("absent");
 }
 
 fn too_many_rounds() -> Failure {

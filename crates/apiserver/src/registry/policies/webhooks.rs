@@ -25,8 +25,8 @@ pub(in crate::registry) fn call_mutating(
     request: &mut AdmissionRequest<'_>,
     reinvocation: &mut Reinvocation<WebhookKey>,
 ) -> Outcome<()> {
+    let Some(calls) = request.by.webhooks().cloned() else { return Ok(()) };
     let webhooks = registry.webhooks.mutating(&registry.db);
-    let Some(calls) = request.by.webhooks.clone() else { return Ok(()) };
     if webhooks.is_empty() || is_configuration(&request.target.kind) {
         return Ok(());
     }
@@ -60,8 +60,8 @@ pub(in crate::registry) struct ValidatingWebhooks;
 
 impl Plugin for ValidatingWebhooks {
     fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        let Some(calls) = request.by.webhooks() else { return Ok(Vec::new()) };
         let webhooks = registry.webhooks.validating(&registry.db);
-        let Some(calls) = request.by.webhooks.as_ref() else { return Ok(Vec::new()) };
         if webhooks.is_empty() || is_configuration(&request.target.kind) {
             return Ok(Vec::new());
         }
