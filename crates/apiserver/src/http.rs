@@ -25,6 +25,7 @@ use std::time::Duration;
 
 pub(crate) use body::Incoming;
 use body::RequestBody;
+use bytes::Bytes;
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
 use http::uri::PathAndQuery;
@@ -74,6 +75,8 @@ pub(crate) struct Call {
     /// one byte of a request body.
     schema_weight: usize,
     bodies: Arc<BodyBudget>,
+    /// The request body, which counts towards the budget until the request ends.
+    _body: Bytes,
     upgrade: Option<OnUpgrade>,
     socket: Option<Socket>,
 }
@@ -85,6 +88,7 @@ impl Call {
             weight: 0,
             schema_weight: 0,
             bodies: registry.body_budget.clone(),
+            _body: Bytes::new(),
             upgrade: head.extensions.remove(),
             socket: None,
             method: head.method,
@@ -224,6 +228,7 @@ async fn answer(
         Ok(info) => committed.during(serve(&registry, call, &info, incoming)).await,
         Err(failure) => Err(failure),
     };
+    call.requester.release_permit();
     let outcome = match outcome {
         Ok(reply) => convert_reply(&registry, call, reply).await,
         Err(failure) => Err(failure),
@@ -340,10 +345,10 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // `read` returns the bytes with a permit to process them. The permit is dropped immediately, because a
-            // fault can delay the request.
             let bytes = body::read(registry, call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
+            // A fault can delay the request.
+            call.requester.release_permit();
             RequestBody::Received(body)
         }
         _ => RequestBody::Incoming(incoming),

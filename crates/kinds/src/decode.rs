@@ -195,7 +195,7 @@ impl<'a> Patcher<'a> {
     pub fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
-        body: &RawBody,
+        body: RawBody,
         manager: &'a Writer<'a>,
         subresource: Subresource,
     ) -> Self {
@@ -206,9 +206,9 @@ impl<'a> Patcher<'a> {
                 PatchBody::merge(&body.bytes, validated).map(PatchInput::Patch).map_err(patch_failure)
             }
             PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(PatchInput::Patch).map_err(patch_failure),
-            PatchKind::Apply => match &body.content {
+            PatchKind::Apply => match body.content {
                 BodyContent::Yaml(Ok((source, findings))) => {
-                    Ok(PatchInput::Apply { source: source.clone().into_value(), findings: findings.clone() })
+                    Ok(PatchInput::Apply { source: source.into_value(), findings })
                 }
                 BodyContent::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
                 BodyContent::Json | BodyContent::Protobuf => Err(Failure::internal("an apply patch that is not YAML")),

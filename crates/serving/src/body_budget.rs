@@ -16,7 +16,7 @@ const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
 /// The maximum total size in bytes of the large bodies that are processed at the same time. Processing a body can use
-/// hundreds of times as much memory as the body itself.
+/// hundreds of times as much memory as the body itself. A request counts until it calls a webhook.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
 /// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes received so far
@@ -112,16 +112,15 @@ impl BodyBudget {
         }
     }
 
-    /// Waits for a permit to process a body. The permit is released when the last clone of the returned bytes is
-    /// dropped. Small bodies do not wait. Permits for large bodies are granted in the order of the calls.
-    pub async fn turn(&self, bytes: Bytes) -> Bytes {
-        if bytes.len() <= SMALL {
-            return bytes;
+    /// Waits for a permit to process a body of `bytes` bytes. Small bodies need no permit. Permits for large bodies are
+    /// granted in the order of the calls.
+    pub async fn turn(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes <= SMALL {
+            return None;
         }
-        let size = u32::try_from(bytes.len().min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
+        let size = u32::try_from(bytes.min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
         // Acquiring a permit fails only if the semaphore is closed, which is never done.
-        let permit = self.processing.clone().acquire_many_owned(size).await.ok();
-        Bytes::from_owner(BodyInProcess { bytes, _permit: permit })
+        self.processing.clone().acquire_many_owned(size).await.ok()
     }
 
     fn begin(self: &Arc<Self>) -> UploadGuard {
@@ -201,17 +200,6 @@ impl Drop for CompleteBody {
 }
 
 impl AsRef<[u8]> for CompleteBody {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-struct BodyInProcess {
-    bytes: Bytes,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl AsRef<[u8]> for BodyInProcess {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -324,13 +312,12 @@ mod tests {
     #[tokio::test]
     async fn large_bodies_are_processed_in_order_within_a_limit() {
         let budget = BodyBudget::new(0);
-        let body = |bytes: usize| Bytes::from(vec![0; bytes]);
-        let first = budget.turn(body(PROCESSING_LIMIT - LARGE)).await;
-        let mut second = Box::pin(budget.turn(body(2 * LARGE)));
+        let first = budget.turn(PROCESSING_LIMIT - LARGE).await;
+        let mut second = Box::pin(budget.turn(2 * LARGE));
         assert!(second.as_mut().now_or_never().is_none());
-        let mut third = Box::pin(budget.turn(body(LARGE)));
+        let mut third = Box::pin(budget.turn(LARGE));
         assert!(third.as_mut().now_or_never().is_none(), "it would fit, but must wait for the second");
-        assert!(budget.turn(body(SMALL)).now_or_never().is_some(), "small bodies do not wait");
+        assert!(budget.turn(SMALL).now_or_never().is_some(), "small bodies do not wait");
         drop(first);
         assert!(second.now_or_never().is_some() && third.now_or_never().is_some());
     }

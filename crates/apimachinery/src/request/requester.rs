@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::user::User;
@@ -13,8 +14,8 @@ use crate::failure::{Failure, Outcome};
 /// The maximum number of stored warnings. A response can contain only a few warnings.
 const MAX_WARNINGS: usize = 1024;
 
-/// The requesting user, and the state of the request. All clones share the warnings, the annotations and the webhook
-/// calls. The server sends the warnings and records the annotations even if the request fails.
+/// The requesting user, and the state of the request. All clones share the warnings, the annotations, the webhook calls
+/// and the permit. The server sends the warnings and records the annotations even if the request fails.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     pub user: User,
@@ -27,6 +28,7 @@ pub struct Requester {
 struct SharedState {
     notes: Mutex<Notes>,
     webhooks: OnceLock<WebhookCalls>,
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 /// The warnings and annotations of a request.
@@ -63,6 +65,18 @@ impl Requester {
     /// Allows the request to call webhooks, also in later attempts to process it.
     pub fn allow_webhooks(&self) -> &WebhookCalls {
         self.shared.webhooks.get_or_init(WebhookCalls::default)
+    }
+
+    /// Keeps the permit to process the request's body until [`release_permit`](Self::release_permit) is called or the
+    /// request ends.
+    pub fn keep_permit(&self, permit: Option<OwnedSemaphorePermit>) {
+        *self.permit() = permit;
+    }
+
+    /// Releases the permit to process the request's body. Call this method before waiting for another server, because
+    /// the permits are needed for the bodies of other requests.
+    pub fn release_permit(&self) {
+        self.keep_permit(None);
     }
 
     /// Returns a copy of the current warnings and annotations, or `None` if the request calls no webhooks. Call this method before each
@@ -135,5 +149,9 @@ impl Requester {
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn permit(&self) -> MutexGuard<'_, Option<OwnedSemaphorePermit>> {
+        self.shared.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -47,14 +47,19 @@ pub(super) enum RequestBody {
     Received(Bytes),
 }
 
-/// Reads the whole request body and waits for a permit to process it. If the body, the stored object or the schema is
-/// large, the code up to the next `.await` is offloaded to another thread.
+/// Reads the whole request body and waits for a permit to process it. The requester keeps the permit until webhooks are
+/// called. The body counts towards the budget until the request ends, because the decoded object is kept that long.
+///
+/// If the body, the stored object or the schema is large, the code up to the next `.await` is offloaded to another
+/// thread.
 pub(super) async fn read(registry: &Registry, call: &mut Call, request_body: RequestBody) -> Outcome<Bytes> {
     let bytes = match request_body {
         RequestBody::Incoming(incoming) => receive(call, incoming).await?,
         RequestBody::Received(bytes) => bytes,
     };
-    let bytes = call.bodies.turn(bytes).await;
+    call._body = bytes.clone();
+    let permit = call.bodies.turn(bytes.len()).await;
+    call.requester.keep_permit(permit);
     // A webhook may have been registered while the body arrived.
     call.prepare_admission(registry);
     let weight = bytes.len().max(call.weight).max(call.schema_weight);

@@ -39,13 +39,15 @@ pub(super) async fn read_object(
     Ok(decode::RawBody::new(body::read(registry, call, request_body).await?, media))
 }
 
+/// Decodes the body of a request. Takes the body by value, because a parsed YAML body must not stay in memory while
+/// webhooks are called.
 pub(super) fn decoded(
     call: &mut Call,
     kind: &Arc<Kind>,
-    body: &decode::RawBody,
+    body: decode::RawBody,
     options: &WriteOptions,
 ) -> Outcome<Json> {
-    let decoded = decode::object(kind, body, options.field_validation)?;
+    let decoded = decode::object(kind, &body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
     let version = decoded.value.text("/apiVersion");
     pintle_schema::check_version(version, &kind.api_version())

@@ -52,7 +52,7 @@ pub(super) async fn scale(
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
             let manager = sent::manager(registry, call, &target, &options);
             registry.get(&target)?;
-            let patcher = Patcher::new(&kind, patch_kind, &body, &manager, Subresource::None);
+            let patcher = Patcher::new(&kind, patch_kind, body, &manager, Subresource::None);
             let written = match patch_kind {
                 PatchKind::Apply => registry.apply_scale(&target, patcher.source()?, &manager).await?,
                 _ => registry.update_scale(&target, How::Patch, &|live| patcher.make(Some(live)), &manager).await?,
@@ -79,8 +79,8 @@ pub(super) async fn post(
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let undecoded = body.value(("", "")).unwrap_or_default();
     let kind = post_handler.body(target, undecoded.text("/apiVersion"));
-    let sent = sent::decoded(call, &kind, &body, &options)?;
-    drop((body, undecoded));
+    let sent = sent::decoded(call, &kind, body, &options)?;
+    drop(undecoded);
     let manager = sent::manager(registry, call, target, &options);
     call.requester.check_time()?;
     let attempt = || registry.post(post_handler, target, sent.clone(), &manager);

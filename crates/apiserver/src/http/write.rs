@@ -25,9 +25,7 @@ pub(super) async fn create(
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(registry, call, request_body, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
-    let object = decoded(call, &kind, &body, &options)?;
-    // Return the permit to process a large body before webhooks are called.
-    drop(body);
+    let object = decoded(call, &kind, body, &options)?;
     let manager = manager(registry, call, &target, &options);
     registry.prepare_webhooks(&call.requester);
     let written = match call.requester.webhooks() {
@@ -49,9 +47,7 @@ pub(super) async fn update(
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(registry, call, request_body, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Put)?;
-    let object = decoded(call, &kind, &body, &options)?;
-    // Return the permit to process a large body before webhooks are called.
-    drop(body);
+    let object = decoded(call, &kind, body, &options)?;
     let manager = manager(registry, call, &target, &options);
     let written = registry.guaranteed_update(&target, &UpdateSource::Put(&object), &manager).await?;
     Ok(written_reply(kind, written, format))
@@ -69,7 +65,7 @@ pub(super) async fn patch(
     let body = decode::RawBody::new(body::read(registry, call, request_body).await?, patch_kind.body());
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &target, &options);
-    let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, target.subresource);
+    let patcher = decode::Patcher::new(&kind, patch_kind, body, &manager, target.subresource);
     let make = |live: Option<&Json>| patcher.make(live);
     let source = match patch_kind.how() {
         How::Apply => UpdateSource::Apply(&make),
@@ -153,5 +149,7 @@ async fn delete_options(
     let body = body
         .value(("v1", "DeleteOptions"))
         .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
+    // Deleting a collection can take long.
+    call.requester.release_permit();
     DeleteOptions::from_body(&body)
 }

@@ -144,6 +144,7 @@ impl Registry {
     async fn call_missing(&self, by: &Requester) -> Outcome<()> {
         let Some(calls) = by.webhooks() else { return Ok(()) };
         by.check_time()?;
+        by.release_permit();
         let wanted = calls.take_missing_conversions();
         if !wanted.is_empty() {
             // Drop the missing calls, because they contain unconverted objects. The next attempt calls these webhooks

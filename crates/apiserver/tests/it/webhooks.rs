@@ -230,6 +230,58 @@ async fn slow_webhook_does_not_block_large_bodies() {
     assert_eq!(creates.join_all().await, [400; 4]);
 }
 
+#[tokio::test]
+async fn slow_webhook_on_patches_does_not_block_large_bodies() {
+    let gate = Arc::new(Semaphore::new(0));
+    let webhook = Webhook::start_with_gate(&["127.0.0.1"], gate.clone(), |_| json!({"allowed": false})).await;
+    let server = Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
+    for number in 0..4 {
+        support::create_map(&server, &format!("m{number}"), json!({})).await;
+    }
+    register(&server, MUTATING, webhook.client_config(), Json::Null).await;
+    let mut patches = tokio::task::JoinSet::new();
+    for number in 0..4 {
+        let server = server.clone();
+        let (path, patch) = (format!("{CONFIG_MAPS}/m{number}"), json!({"data": {"k": "v".repeat(1_400_000)}}));
+        patches.spawn(async move { support::call(&server, Method::PATCH, &path, patch).await.code });
+    }
+    assert!(eventually(PATIENCE, async || webhook.requests().len() == 4).await, "all patches reach the webhook");
+    gate.add_permits(4);
+    assert_eq!(patches.join_all().await, [400; 4]);
+}
+
+/// The decoded object is as large as the body, and the server keeps the object until the request ends.
+#[tokio::test]
+async fn body_budget_stays_in_use_during_webhook_calls() {
+    let gate = Arc::new(Semaphore::new(0));
+    let webhook = Webhook::start_with_gate(&["127.0.0.1"], gate.clone(), |_| json!({"allowed": false})).await;
+    let config = ApiServerConfig { body_bytes: 1_000_000, ..ApiServerConfig::default() };
+    let server = Arc::new(ApiServer::start(config).await.expect("a server"));
+    support::create_map(&server, "a", json!({})).await;
+    register(&server, MUTATING, webhook.client_config(), Json::Null).await;
+    let map = format!("{CONFIG_MAPS}/a");
+    let writes =
+        [(Method::POST, CONFIG_MAPS, "b"), (Method::PUT, map.as_str(), "a"), (Method::PATCH, map.as_str(), "a")];
+    for (number, (method, path, name)) in writes.into_iter().enumerate() {
+        let object = json!({"metadata": {"name": name}, "data": {"k": "v".repeat(900_000)}});
+        let write = async {
+            let answer = support::call(&server, method.clone(), path, object).await;
+            assert_eq!(answer.code, 400, "{method}: {:?}", answer.body);
+        };
+        let secret = json!({"metadata": {"name": format!("s{number}")}, "stringData": {"k": "v".repeat(200_000)}});
+        let create_secret = async || {
+            support::call(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret.clone()).await.code
+        };
+        let others = async {
+            assert!(eventually(PATIENCE, async || webhook.requests().len() > number).await, "{method} is reviewed");
+            assert_eq!(create_secret().await, 429, "{method}");
+            gate.add_permits(1);
+        };
+        tokio::join!(write, others);
+        assert_eq!(create_secret().await, 201, "{method}");
+    }
+}
+
 /// The webhook is registered while the body of the request arrives.
 #[tokio::test]
 async fn request_that_began_earlier_is_reviewed() {
