@@ -282,6 +282,28 @@ async fn body_budget_stays_in_use_during_webhook_calls() {
     }
 }
 
+#[test]
+fn hanging_webhook_does_not_occupy_the_only_blocking_thread() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.expect("a runtime").block_on(async {
+        let gate = Arc::new(Semaphore::new(0));
+        let webhook = Webhook::start_with_gate(&["127.0.0.1"], gate.clone(), |_| json!({"allowed": false})).await;
+        let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+        register(&server, VALIDATING, webhook.client_config(), json!({"timeoutSeconds": 30})).await;
+        let reviewed = async { assert_eq!(create(&server, "a").await.code, 400) };
+        let other = async {
+            assert!(eventually(PATIENCE, async || webhook.requests().len() == 1).await, "the webhook is called");
+            // While a webhook is registered, each write is processed on a blocking thread.
+            let secret = json!({"metadata": {"name": "s"}});
+            let created = support::call(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret);
+            let created = tokio::time::timeout(PATIENCE / 2, created).await;
+            assert_eq!(created.expect("an answer before the webhook call times out").code, 201);
+            gate.add_permits(1);
+        };
+        tokio::join!(reviewed, other);
+    });
+}
+
 /// The webhook is registered while the body of the request arrives.
 #[tokio::test]
 async fn request_that_began_earlier_is_reviewed() {
