@@ -1,0 +1,141 @@
+//! Tests of the garbage collector without other controllers.
+
+use pintle_json::json;
+use pintle_kinds::writer::Writer;
+
+use super::release::COLLECTOR;
+use super::*;
+use crate::background::options;
+
+fn target(registry: &Registry, name: &str) -> RequestTarget {
+    let kinds = registry.kinds();
+    RequestTarget::new(kinds.group_kind("rbac.authorization.k8s.io", "ClusterRole").unwrap().clone(), "", name)
+}
+
+fn stored(registry: &Registry, name: &str) -> Option<Arc<Stored>> {
+    let target = target(registry, name);
+    registry.db.get(&target.resource_key(), &target.key())
+}
+
+fn create(registry: &Arc<Registry>, name: &str, owner: Option<&str>) {
+    let reference = |owner: &str| {
+        let uid = stored(registry, owner).unwrap().uid().into_owned();
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": owner, "uid": uid,
+            "blockOwnerDeletion": true})
+    };
+    let references: Vec<Json> = owner.into_iter().map(reference).collect();
+    let object = json!({"metadata": {"name": name, "ownerReferences": references}});
+    let options = options();
+    let by = Writer::new(&options, COLLECTOR, registry.clock.now_text());
+    registry.create(&target(registry, name), object, &by).unwrap();
+}
+
+#[tokio::test]
+async fn waiting_owner_checks_all_dependents_only_once() {
+    let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+    let mut collector = Collector::default();
+    create(&registry, "a", None);
+    let names = ["b", "c", "d"];
+    names.iter().for_each(|name| create(&registry, name, Some("a")));
+    collector.resync(&registry);
+    let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
+    registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
+    let owner = stored(&registry, "a").unwrap();
+    let mut enqueued = |blocking: Option<&str>| {
+        collector.queue.clear();
+        collector.queued.clear();
+        collector.await_dependents(&registry, &target(&registry, "a"), &owner).unwrap();
+        assert_eq!(stored(&registry, "a").is_some(), blocking.is_some());
+        assert_eq!(collector.blocked.values().next().map(|at| &*at.1), blocking);
+        collector.queue.len()
+    };
+    assert_eq!(enqueued(Some("b")), names.len());
+    for (gone, next) in names.iter().zip([Some("c"), Some("d"), None]) {
+        registry.delete(&target(&registry, gone), &DeleteOptions::default(), &requester()).unwrap();
+        assert_eq!(enqueued(next), 0);
+    }
+}
+
+/// While the collector processes an owner, a client removes the owner's finalizer, recreates the owner and deletes
+/// it again.
+#[tokio::test]
+async fn recreated_owner_keeps_finalizer_and_dependents() {
+    for (policy, finalizer) in
+        [(PropagationPolicy::Orphan, ORPHAN_FINALIZER), (PropagationPolicy::Foreground, FOREGROUND_FINALIZER)]
+    {
+        let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+        let mut collector = Collector::default();
+        let options = DeleteOptions { propagation: Some(policy), ..DeleteOptions::default() };
+        let delete = || registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
+        create(&registry, "a", None);
+        delete();
+        let old = stored(&registry, "a").unwrap();
+        drop_finalizer(&registry, &target(&registry, "a"), &old.uid(), finalizer).unwrap();
+        assert!(stored(&registry, "a").is_none());
+        create(&registry, "a", None);
+        create(&registry, "b", Some("a"));
+        delete();
+        match finalizer {
+            ORPHAN_FINALIZER => collector.orphan_dependents(&registry, &target(&registry, "a"), &old).await.unwrap(),
+            _ => collector.await_dependents(&registry, &target(&registry, "a"), &old).unwrap(),
+        }
+        assert!(stored(&registry, "a").is_some_and(|new| has_finalizer(&new, finalizer)), "{finalizer}");
+        unblock(&registry, &target(&registry, "b"), &old.uid()).unwrap();
+        let dependent = stored(&registry, "b").unwrap();
+        assert_eq!(dependent.owner_references()[0]["blockOwnerDeletion"], true);
+    }
+}
+
+#[tokio::test]
+async fn collector_yields_while_it_orphans_dependents() {
+    let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+    let mut collector = Collector::default();
+    create(&registry, "a", None);
+    let names: Vec<String> = (0..20).map(|at| format!("dependent-{at}")).collect();
+    names.iter().for_each(|name| create(&registry, name, Some("a")));
+    collector.resync(&registry);
+    let owner = stored(&registry, "a").unwrap();
+    let bound = || {
+        let owned = |name: &&String| !stored(&registry, name).unwrap().owner_references().is_empty();
+        names.iter().filter(owned).count()
+    };
+    let target = target(&registry, "a");
+    let others = async { assert_eq!(bound(), names.len() - 1) };
+    let (freed, ()) = tokio::join!(collector.orphan_dependents(&registry, &target, &owner), others);
+    freed.unwrap();
+    assert_eq!(bound(), 0);
+}
+
+/// Deletes `b` before the collector has observed the object `c`, which `b` owns.
+#[tokio::test]
+async fn objects_newer_than_observed_changes_are_processed_later() {
+    let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+    let mut changes = registry.db.follow_all(None);
+    let mut collector = Collector::default();
+    create(&registry, "a", None);
+    create(&registry, "b", Some("a"));
+    let observed = registry.db.revision();
+    create(&registry, "c", Some("b"));
+    let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
+    registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
+
+    for _ in 0..2 {
+        collector.observe(&changes.next().await.unwrap());
+    }
+    let again = collector.work(&registry, observed).await;
+    assert!(again.is_some() && collector.is_busy());
+    assert!(!stored(&registry, "b").unwrap().is_deleting(), "the dependents of b are not known yet");
+
+    let mut c_is_gone = false;
+    while stored(&registry, "a").is_some() {
+        let observed = registry.db.revision();
+        while let Some(Ok(change)) = changes.try_next() {
+            collector.observe(&change);
+            c_is_gone |= &*change.key == "c" && change.kind == ChangeKind::Deleted;
+            let b_is_gone = &*change.key == "b" && change.kind == ChangeKind::Deleted;
+            assert!(!b_is_gone || c_is_gone, "b waits for c");
+        }
+        collector.work(&registry, observed).await;
+    }
+    assert!(stored(&registry, "b").is_none() && stored(&registry, "c").is_none());
+}
