@@ -54,6 +54,15 @@ trait Controller: Send + 'static {
     /// earlier.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
+    /// Waits until `work` must be called for another reason than a change or the time that `work` returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    fn wait_for_event(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// Returns `true` if there are recorded changes that `work` has not attempted to process yet.
     fn is_busy(&self) -> bool {
         false
@@ -80,8 +89,7 @@ impl Background {
     ) -> Self {
         let wanted = registry.config.controllers;
         let mut started = Starting { registry, stop, tasks, idle_at: Vec::new(), wake: watch::Sender::new(()) };
-        started.run(definitions::Definitions::default());
-        let served_at = started.idle_at.last().cloned();
+        let served_at = started.run(definitions::Definitions::default());
         started.run(api_services::ApiServices::default());
         started.run(kubernetes::Kubernetes { address });
         started.run(events::Expiry::default());
@@ -90,12 +98,12 @@ impl Background {
             started.run(roles::Aggregator::default());
         }
         if wanted.garbage {
-            started.run(garbage::Collector::default());
+            started.run(garbage::Collector::new(served_at.clone()));
         }
         if wanted.namespaces {
             started.run(namespaces::Cleaner::default());
         }
-        if let Some(served_at) = served_at.filter(|_| wanted.policies) {
+        if wanted.policies {
             let wake = started.wake.clone();
             started.run(policy_status::PolicyStatus::new(served_at, wake));
         }
@@ -134,12 +142,14 @@ struct Starting<'a> {
 }
 
 impl Starting<'_> {
-    fn run(&mut self, controller: impl Controller) {
+    /// Starts a controller. Returns the revision up to which the controller has processed all changes.
+    fn run(&mut self, controller: impl Controller) -> watch::Receiver<u64> {
         let (sender, idle_at) = watch::channel(0);
         self.registry.health.controller_starts();
         let run = run(controller, self.registry.clone(), self.stop.clone(), sender, self.wake.subscribe());
         self.tasks.spawn(Offload::new(&self.registry.offload_permits, run));
-        self.idle_at.push(idle_at);
+        self.idle_at.push(idle_at.clone());
+        idle_at
     }
 }
 
@@ -174,6 +184,7 @@ async fn run<C: Controller>(
             () = stop.cancelled() => return,
             next = feed.next() => due |= apply(&mut controller, &registry, next).await,
             () = sleep => due = true,
+            () = controller.wait_for_event() => due = true,
             Ok(()) = wake.changed() => (),
         }
         observed = registry.db.revision();

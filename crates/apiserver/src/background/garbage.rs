@@ -6,7 +6,11 @@
 //! memory. The collector reads owners from the store, which can be newer than the changes that the collector has
 //! observed. If an owner has unobserved changes, it may have untracked dependents, so the collector processes the owner
 //! later.
+//!
+//! The collector ignores objects whose kind is not served, and keeps objects whose owner's kind is not served. It
+//! processes these objects when the served kinds change.
 
+mod deleted;
 mod owners;
 mod release;
 mod report;
@@ -17,6 +21,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_apiextensions::DEFINITIONS;
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::object::key;
 use pintle_apimachinery::request::options::DeleteOptions;
@@ -25,8 +30,10 @@ use pintle_kinds::{Kind, Kinds, RequestTarget};
 use pintle_meta::{GroupVersion, PropagationPolicy};
 use pintle_serving::offload;
 use pintle_storage::{Change, ChangeKind, Key, ResourceKey, Stored};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::deleted::DeletedOwners;
 use self::owners::{OwnerState, owner_state};
 use self::release::{drop_finalizer, drop_references, has_finalizer, requester, unblock};
 use super::{Controller, all};
@@ -38,21 +45,27 @@ const MAX_RETRY: Duration = Duration::from_secs(60);
 
 type Location = (ResourceKey, Key);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Collector {
     dependents: HashMap<String, BTreeSet<Location>>,
-    /// The UIDs of deleted owners that still have dependents. Their kinds may be deleted too, so their state can no
-    /// longer be read.
-    deleted_owners: HashSet<String>,
+    deleted_owners: DeletedOwners,
     /// Maps the UID of each owner in foreground deletion to a dependent that blocks its deletion.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
     /// Dependents with new owner references, which must be checked for owners in other namespaces.
     unchecked: HashSet<Location>,
+    /// Dependents with an owner whose kind is not served.
+    unserved: HashSet<Location>,
     failed: HashSet<Location>,
     /// The time of the next retry of the failed objects, and the current retry delay.
     retry: Option<(Instant, Duration)>,
+    /// The served kinds when `work` was last called.
+    kinds: Arc<Kinds>,
+    /// The revision of the latest observed change to a CustomResourceDefinition.
+    definitions_revision: u64,
+    /// The revision up to which the CustomResourceDefinition controller has updated the served kinds.
+    served_revision: watch::Receiver<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,39 +79,43 @@ impl Controller for Collector {
     const RESOURCES: Option<&'static [&'static str]> = None;
 
     fn resync(&mut self, registry: &Registry) {
-        *self = Self::default();
-        let kinds = registry.kinds();
-        let stores: BTreeSet<String> = kinds.kinds().map(|kind| kind.stored_as.to_string()).collect();
-        for resource in stores {
-            let resource: ResourceKey = resource.into();
-            for (key, stored) in all(registry, &resource) {
-                self.record_change(&(resource.clone(), key), None, Some(&stored));
+        let deleted_owners = std::mem::take(&mut self.deleted_owners);
+        *self = Self { deleted_owners, kinds: registry.kinds(), ..Self::new(self.served_revision.clone()) };
+        for (resource, key, stored) in registry.db.now().everything() {
+            if &*resource == DEFINITIONS {
+                self.record_definition(&stored, true);
             }
+            self.deleted_owners.forget(&stored);
+            self.record_change(&(resource, key), None, Some(&stored));
         }
+        self.deleted_owners.retain(|uid| self.dependents.contains_key(uid));
     }
 
     fn observe(&mut self, change: &Change) -> bool {
         let at = (change.resource().clone(), change.key.clone());
         let new = (change.kind != ChangeKind::Deleted).then_some(&*change.new);
-        self.record_change(&at, change.old.as_deref(), new);
-        if change.kind == ChangeKind::Deleted {
-            self.blocked.remove(&*change.new.uid());
-            let uid = change.new.uid();
-            let dependents = self.dependents.get(&*uid);
-            if dependents.is_some() {
-                self.deleted_owners.insert(uid.into_owned());
-            }
-            for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
-                self.enqueue(dependent);
-            }
-            // Owners in foreground deletion may be waiting for the deletion of this object.
-            self.enqueue_owners(&change.new, &change.new.owner_references());
+        if &**change.resource() == DEFINITIONS {
+            self.record_definition(&change.new, new.is_some());
         }
+        self.record_change(&at, change.old.as_deref(), new);
+        if let Some(new) = new {
+            self.deleted_owners.forget(new);
+            return true;
+        }
+        let uid = change.new.uid();
+        self.blocked.remove(&*uid);
+        if let Some(dependents) = self.dependents.get(&*uid).cloned() {
+            self.deleted_owners.add(change.resource(), &change.new);
+            dependents.into_iter().for_each(|dependent| self.enqueue(dependent));
+        }
+        // Owners in foreground deletion may be waiting for the deletion of this object.
+        self.enqueue_owners(&change.new, &change.new.owner_references());
         true
     }
 
     /// Failed objects are retried with exponential back-off.
     async fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> Option<Instant> {
+        self.update_kinds(registry);
         if self.retry.is_some_and(|(due, _)| due <= Instant::now()) {
             for at in std::mem::take(&mut self.failed) {
                 self.enqueue(at);
@@ -132,11 +149,71 @@ impl Controller for Collector {
     }
 
     fn is_busy(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.is_empty() || self.awaits_kinds()
+    }
+
+    async fn wait_for_event(&mut self) {
+        let revision = self.definitions_revision;
+        // The wait fails only if the server is stopping.
+        if !self.awaits_kinds() || self.served_revision.wait_for(|served| *served >= revision).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 
 impl Collector {
+    /// Creates a collector. `served_revision` is the revision up to which the CustomResourceDefinition controller has
+    /// updated the served kinds.
+    pub(super) fn new(served_revision: watch::Receiver<u64>) -> Self {
+        Self {
+            dependents: HashMap::new(),
+            deleted_owners: DeletedOwners::default(),
+            blocked: HashMap::new(),
+            queue: VecDeque::new(),
+            queued: HashSet::new(),
+            unchecked: HashSet::new(),
+            unserved: HashSet::new(),
+            failed: HashSet::new(),
+            retry: None,
+            kinds: Arc::default(),
+            definitions_revision: 0,
+            served_revision,
+        }
+    }
+
+    fn record_definition(&mut self, definition: &Stored, exists: bool) {
+        self.deleted_owners.record_definition(definition, exists);
+        self.definitions_revision = self.definitions_revision.max(definition.revision());
+    }
+
+    /// Returns `true` if the served kinds will change because of an observed change to a definition.
+    fn awaits_kinds(&self) -> bool {
+        *self.served_revision.borrow() < self.definitions_revision
+    }
+
+    /// If the served kinds have changed, enqueues the objects of newly served resources, and the dependents whose
+    /// owners' kinds were not served.
+    fn update_kinds(&mut self, registry: &Registry) {
+        let kinds = registry.kinds();
+        if Arc::ptr_eq(&kinds, &self.kinds) {
+            return;
+        }
+        let old = std::mem::replace(&mut self.kinds, kinds.clone());
+        for (name, group) in kinds.groups() {
+            if old.group(name).is_some_and(|old| Arc::ptr_eq(old, group)) {
+                continue;
+            }
+            let of_group = group.versions().flat_map(|(_, version)| version.kinds());
+            for kind in of_group.filter(|kind| old.store(&kind.stored_as).is_none()) {
+                let store: ResourceKey = kind.resource_key().clone();
+                all(registry, &store).for_each(|(key, _)| self.enqueue((store.clone(), key)));
+            }
+        }
+        for at in std::mem::take(&mut self.unserved) {
+            self.enqueue(at);
+        }
+    }
+
     fn record_change(&mut self, at: &Location, old: Option<&Stored>, new: Option<&Stored>) {
         let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
         let owners = |references: &[Json]| -> BTreeSet<String> {
@@ -159,6 +236,7 @@ impl Collector {
         }
         let Some(new) = new else {
             self.unchecked.remove(at);
+            self.unserved.remove(at);
             return;
         };
         let waits =
@@ -191,7 +269,7 @@ impl Collector {
     }
 
     async fn process(&mut self, registry: &Arc<Registry>, at: Location, observed: u64) -> Outcome<Processed> {
-        let kinds = registry.kinds();
+        let kinds = self.kinds.clone();
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
@@ -223,10 +301,9 @@ impl Collector {
     }
 
     async fn orphan_dependents(&self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
-        let kinds = registry.kinds();
         let mut outcome = Ok(());
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
-            let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
+            let Some(kind) = kind_of_store(&self.kinds, &resource) else { continue };
             let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
             // Continue if a dependent cannot be written.
             offload::work_on(dependent.weight()).await;
@@ -287,6 +364,10 @@ impl Collector {
         let owner =
             |reference: &Json| owner_state(registry, kinds, target, reference, (&self.deleted_owners, observed));
         let owners: Vec<_> = references.iter().map(owner).collect();
+        if owners.contains(&OwnerState::Unserved) {
+            self.unserved.insert((target.resource_key(), target.key().into()));
+            return Ok(Processed::Done);
+        }
         if owners.is_empty() || owners.contains(&OwnerState::Unknown) {
             return Ok(Processed::Done);
         }

@@ -129,3 +129,105 @@ async fn owner_in_another_namespace_causes_a_warning_event() {
     assert_eq!((found[0].text("/type"), found[0].text("/message")), ("Warning", &*message));
     assert_eq!(found[0].text("/source/component"), "garbage-collector-controller");
 }
+
+fn owned(name: &str, api_version: &str, kind: &str, owner: &Json) -> Json {
+    let mut reference = json!({"apiVersion": api_version, "kind": kind});
+    reference.set("name", owner["metadata"]["name"].clone());
+    reference.set("uid", owner["metadata"]["uid"].clone());
+    json!({"metadata": {"name": name, "ownerReferences": [reference]}})
+}
+
+async fn create_widget(server: &ApiServer, mut widget: Json) -> Json {
+    (widget["apiVersion"], widget["kind"]) = ("example.com/v1".into(), "Widget".into());
+    let answer = call(server, Method::POST, WIDGETS, widget).await;
+    assert_eq!(answer.code, 201, "{:?}", answer.body);
+    answer.body
+}
+
+async fn serve_widgets(server: &ApiServer, served: bool) {
+    let mut versions = schema(false);
+    versions[0].set("served", served);
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    let answer = call(server, Method::PATCH, &path, json!({"spec": {"versions": versions}})).await;
+    assert_eq!(answer.code, 200, "{:?}", answer.body);
+    server.settle().await;
+}
+
+#[tokio::test]
+async fn owner_reference_with_wrong_group_keeps_the_dependent() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let owner = call(&server, Method::POST, leases, json!({"metadata": {"name": "owner"}})).await.body;
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, owned("a", "v1", "Lease", &owner)).await.code, 201);
+    server.settle().await;
+    assert_eq!(delete(&server, &format!("{leases}/owner")).await.code, 200);
+    server.settle().await;
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/a")).await.code, 200);
+}
+
+#[tokio::test]
+async fn cluster_scoped_dependent_of_a_namespaced_owner_is_kept() {
+    let server = server_of_widgets().await;
+    let owner = create_widget(&server, json!({"metadata": {"name": "owner"}})).await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let role = owned("a", "example.com/v1", "Widget", &owner);
+    assert_eq!(call(&server, Method::POST, roles, role).await.code, 201);
+    server.settle().await;
+    assert_eq!(delete(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.code, 200);
+    server.settle().await;
+    let role = format!("{roles}/a");
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(call(&server, Method::PATCH, &role, labels).await.code, 200);
+    server.settle().await;
+    assert_eq!(get(&server, &role).await.code, 200);
+}
+
+/// A restore removes and recreates the owner with the same UID.
+#[tokio::test]
+async fn restored_owner_keeps_its_dependents() {
+    let server = server_of_widgets().await;
+    let owner = create_widget(&server, json!({"metadata": {"name": "owner"}})).await;
+    let dependents = [("a", "example.com/v1alpha1"), ("b", "example.com/v1")];
+    for (name, api_version) in dependents {
+        let map = owned(name, api_version, "Widget", &owner);
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, map).await.code, 201);
+    }
+    let snapshot = server.snapshot();
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(call(&server, Method::PATCH, &format!("{WIDGETS}/owner"), labels.clone()).await.code, 200);
+    assert!(server.restore(&snapshot) > 0);
+    server.settle().await;
+    serve_widgets(&server, false).await;
+    for (name, _) in dependents {
+        patch_map(&server, name, labels.clone()).await;
+    }
+    server.settle().await;
+    for (name, _) in dependents {
+        assert_eq!(get(&server, &format!("{CONFIG_MAPS}/{name}")).await.code, 200, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn dependent_is_deleted_when_the_owner_kind_is_served() {
+    let server = server_of_widgets().await;
+    serve_widgets(&server, false).await;
+    let absent = json!({"metadata": {"name": "absent", "uid": "absent"}});
+    let map = owned("a", "example.com/v1", "Widget", &absent);
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, map).await.code, 201);
+    server.settle().await;
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/a")).await.code, 200);
+    serve_widgets(&server, true).await;
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/a")).await.code, 404);
+}
+
+#[tokio::test]
+async fn dependent_is_deleted_when_its_own_kind_is_served() {
+    let server = server_of_widgets().await;
+    let owner = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await.body;
+    create_widget(&server, owned("a", "v1", "ConfigMap", &owner)).await;
+    serve_widgets(&server, false).await;
+    assert_eq!(delete(&server, &format!("{CONFIG_MAPS}/owner")).await.code, 200);
+    server.settle().await;
+    serve_widgets(&server, true).await;
+    assert_eq!(get(&server, &format!("{WIDGETS}/a")).await.code, 404);
+}

@@ -1,12 +1,11 @@
 //! Determines the states of an object's owners.
 
-use std::collections::HashSet;
-
 use pintle_apimachinery::object::key;
 use pintle_json::Json;
 use pintle_kinds::{Kinds, RequestTarget};
 use pintle_meta::GroupVersion;
 
+use super::deleted::DeletedOwners;
 use super::release::has_finalizer;
 use crate::registry::{FOREGROUND_FINALIZER, Registry};
 
@@ -19,7 +18,9 @@ pub(super) enum OwnerState {
     Absent,
     /// The owner exists, but the collector has not observed the last change to the owner yet.
     TooRecent,
-    /// The owner's kind is unknown, or the owner may exist in the upstream cluster.
+    /// The owner's kind is not served, so the owner may exist.
+    Unserved,
+    /// The reference is invalid, or the owner may exist in the upstream cluster.
     Unknown,
 }
 
@@ -28,13 +29,13 @@ pub(super) fn owner_state(
     kinds: &Kinds,
     dependent: &RequestTarget,
     reference: &Json,
-    (deleted, observed): (&HashSet<String>, u64),
+    (deleted, observed): (&DeletedOwners, u64),
 ) -> OwnerState {
     let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return OwnerState::Unknown };
     let Some(kind) = kinds.kind(&version.group, &version.version, reference.text("/kind")) else {
         // In a plan, the upstream cluster collects the dependents of its own objects.
-        let is_deleted = !registry.db.is_mirror() && deleted.contains(reference.text("/uid"));
-        return if is_deleted { OwnerState::Absent } else { OwnerState::Unknown };
+        let is_deleted = deleted.contains(reference, &dependent.namespace) && !registry.db.is_mirror();
+        return if is_deleted { OwnerState::Absent } else { OwnerState::Unserved };
     };
     let namespace = match (kind.is_namespaced(), dependent.kind.is_namespaced()) {
         (true, false) => return OwnerState::Unknown,

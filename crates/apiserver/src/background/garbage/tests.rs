@@ -2,10 +2,17 @@
 
 use pintle_json::json;
 use pintle_kinds::writer::Writer;
+use pintle_storage::Expect;
 
 use super::release::COLLECTOR;
 use super::*;
 use crate::background::options;
+
+fn collector(registry: &Registry) -> Collector {
+    let mut collector = Collector::new(watch::channel(u64::MAX).1);
+    collector.resync(registry);
+    collector
+}
 
 fn target(registry: &Registry, name: &str) -> RequestTarget {
     let kinds = registry.kinds();
@@ -33,7 +40,7 @@ fn create(registry: &Arc<Registry>, name: &str, owner: Option<&str>) {
 #[tokio::test]
 async fn waiting_owner_checks_all_dependents_only_once() {
     let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
-    let mut collector = Collector::default();
+    let mut collector = collector(&registry);
     create(&registry, "a", None);
     let names = ["b", "c", "d"];
     names.iter().for_each(|name| create(&registry, name, Some("a")));
@@ -64,7 +71,7 @@ async fn recreated_owner_keeps_finalizer_and_dependents() {
         [(PropagationPolicy::Orphan, ORPHAN_FINALIZER), (PropagationPolicy::Foreground, FOREGROUND_FINALIZER)]
     {
         let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
-        let mut collector = Collector::default();
+        let mut collector = collector(&registry);
         let options = DeleteOptions { propagation: Some(policy), ..DeleteOptions::default() };
         let delete = || registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
         create(&registry, "a", None);
@@ -89,7 +96,7 @@ async fn recreated_owner_keeps_finalizer_and_dependents() {
 #[tokio::test]
 async fn collector_yields_while_it_orphans_dependents() {
     let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
-    let mut collector = Collector::default();
+    let mut collector = collector(&registry);
     create(&registry, "a", None);
     let names: Vec<String> = (0..20).map(|at| format!("dependent-{at}")).collect();
     names.iter().for_each(|name| create(&registry, name, Some("a")));
@@ -111,7 +118,7 @@ async fn collector_yields_while_it_orphans_dependents() {
 async fn objects_newer_than_observed_changes_are_processed_later() {
     let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
     let mut changes = registry.db.follow_all(None);
-    let mut collector = Collector::default();
+    let mut collector = collector(&registry);
     create(&registry, "a", None);
     create(&registry, "b", Some("a"));
     let observed = registry.db.revision();
@@ -138,4 +145,39 @@ async fn objects_newer_than_observed_changes_are_processed_later() {
         collector.work(&registry, observed).await;
     }
     assert!(stored(&registry, "b").is_none() && stored(&registry, "c").is_none());
+}
+
+/// A definition that is not served has a custom resource, which is deleted while it has a dependent.
+#[tokio::test]
+async fn lagging_collector_remembers_deleted_owners() {
+    for is_restored in [false, true] {
+        let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+        let mut changes = registry.db.follow_all(None);
+        let mut collector = collector(&registry);
+        let put = |resource: &str, key: &str, object: &Json| {
+            registry.db.put(&resource.into(), key, Expect::Absent, object.clone()).unwrap().revision()
+        };
+        let definition = json!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {"group": "example.com", "names": {"plural": "widgets"}, "versions": [{"name": "v1", "served": true}]},
+            "status": {"acceptedNames": {"kind": "Widget"}},
+        });
+        put(DEFINITIONS, "widgets.example.com", &definition);
+        let widgets = "custom/widgets.example.com";
+        let owner = json!({"metadata": {"name": "owner", "namespace": "default", "uid": "1"}});
+        let revision = put(widgets, "default/owner", &owner);
+        let reference = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "owner", "uid": "1"});
+        let metadata = json!({"name": "a", "namespace": "default", "uid": "2", "ownerReferences": [reference]});
+        put("configmaps", "default/a", &json!({"metadata": metadata}));
+        registry.db.remove(&widgets.into(), "default/owner", revision).unwrap();
+        while let Some(Ok(change)) = changes.try_next() {
+            collector.observe(&change);
+        }
+        if is_restored {
+            put(widgets, "default/owner", &owner);
+        }
+        collector.resync(&registry);
+        collector.work(&registry, registry.db.revision()).await;
+        assert_eq!(registry.db.get("configmaps", "default/a").is_some(), is_restored);
+    }
 }
