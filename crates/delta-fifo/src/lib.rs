@@ -49,6 +49,7 @@
 //! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime or without one.
 //! Except for `SharedFifo`, no type takes a lock. No type reads a clock: callers pass the current time.
 
+mod budget;
 mod coalescing;
 mod config;
 mod delta;

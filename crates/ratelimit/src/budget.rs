@@ -1,41 +1,64 @@
 //! The cooperative budget of tasks whose futures are always ready.
 
 use std::cell::Cell;
+use std::mem::take;
 use std::task::{Context, Poll};
 
 use crate::clock::Timer;
 
 thread_local! {
-    static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
+    static READY_POLLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of operations on a thread that do not wait before the next one yields, if the executor has no budget.
-/// This number equals tokio's cooperative budget.
-const BUDGET: u32 = 128;
+/// The number of ready polls on a thread before tasks must yield, if the executor has no budget. This number equals
+/// tokio's cooperative budget. Polls never yield in the model checkers loom and shuttle.
+const LIMIT: u32 = if cfg!(any(pintle_loom, pintle_shuttle)) { u32::MAX } else { 128 };
 
-/// Consumes one unit of the executor's budget, or of a budget per thread if the executor has none. Returns `Pending` if
-/// the task must yield. The task is then woken again.
-pub fn poll_budget<C: Timer>(clock: &C, cx: &mut Context<'_>) -> Poll<()> {
-    clock.poll_proceed(cx).unwrap_or_else(|| {
-        if has_budget() {
-            return Poll::Ready(());
+/// Makes a future's task yield after a number of ready polls. All budgets on a thread share the number.
+///
+/// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the number, and
+/// all futures are refused after the limit. A refused future resets the number when it is polled again or dropped.
+#[derive(Debug, Default)]
+pub struct Budget {
+    is_refused: bool,
+}
+
+impl Budget {
+    /// Polls `operation`. Returns `Pending` without a poll if the task must yield. The task is then woken again. If the
+    /// executor has its own budget, consumes one unit of that budget instead.
+    #[inline]
+    pub fn poll<C: Timer, T>(
+        &mut self,
+        clock: &C,
+        cx: &mut Context<'_>,
+        operation: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        match clock.poll_proceed(cx) {
+            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Ready(())) => return operation(cx),
+            None => self.reset_if_refused(),
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
+        if READY_POLLS.get() >= LIMIT {
+            self.is_refused = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let result = operation(cx);
+        if result.is_ready() {
+            READY_POLLS.set(READY_POLLS.get() + 1);
+        }
+        result
+    }
+
+    fn reset_if_refused(&mut self) {
+        if take(&mut self.is_refused) {
+            READY_POLLS.set(0);
+        }
+    }
 }
 
-/// Restores the thread's budget, because the current task waits.
-#[inline]
-pub fn restore_budget() {
-    READY_IN_A_ROW.set(0);
-}
-
-/// Polls never yield in the model checkers loom and shuttle.
-#[inline]
-fn has_budget() -> bool {
-    let ready = READY_IN_A_ROW.get();
-    let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));
-    READY_IN_A_ROW.set(if has_budget { ready + 1 } else { 0 });
-    has_budget
+impl Drop for Budget {
+    fn drop(&mut self) {
+        self.reset_if_refused();
+    }
 }

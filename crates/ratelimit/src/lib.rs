@@ -76,7 +76,7 @@ pub use clock::TokioClock;
 /// Items for the other crates of this workspace.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::budget::{poll_budget, restore_budget};
+    pub use crate::budget::Budget;
     pub use crate::wake::{Panic, call_all, discard, pass_on};
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::bucket::TokenBucket;
-use crate::budget::{poll_budget, restore_budget};
+use crate::budget::Budget;
 use crate::clock::{Clock, Sleep, StdClock, Timer};
 use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{Panic, call_all, discard, pass_on};
@@ -182,7 +182,7 @@ impl<C: Timer> Throttle<C> {
     }
 
     fn turn(&self, deadline: Option<Instant>) -> Accept<'_, C> {
-        Accept { turn: Turn { shared: &self.shared, deadline, place: None }, sleep: None }
+        Accept { turn: Turn { shared: &self.shared, deadline, place: None }, sleep: None, budget: Budget::default() }
     }
 }
 
@@ -191,30 +191,30 @@ impl<C: Timer> Throttle<C> {
 pub struct Accept<'a, C: Timer> {
     turn: Turn<'a, C>,
     sleep: Option<(Instant, Sleep)>,
+    budget: Budget,
 }
 
 impl<C: Timer> Future for Accept<'_, C> {
     type Output = Result<(), ThrottleError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if poll_budget(&this.turn.shared.clock, cx).is_pending() {
-            return Poll::Pending;
-        }
-        loop {
-            let until = match this.turn.poll(cx.waker()) {
-                Ok(result) => return Poll::Ready(result),
-                Err(until) => until,
-            };
-            if this.sleep.as_ref().is_none_or(|(armed, _)| *armed != until) {
-                this.sleep = Some((until, this.turn.shared.clock.sleep_until(until)));
+        let Self { turn, sleep, budget } = &mut *self;
+        let clock = &turn.shared.clock;
+        budget.poll(clock, cx, |cx| {
+            loop {
+                let until = match turn.poll(cx.waker()) {
+                    Ok(result) => return Poll::Ready(result),
+                    Err(until) => until,
+                };
+                if sleep.as_ref().is_none_or(|(armed, _)| *armed != until) {
+                    *sleep = Some((until, clock.sleep_until(until)));
+                }
+                if sleep.as_mut().is_some_and(|(_, sleep)| sleep.as_mut().poll(cx).is_pending()) {
+                    return Poll::Pending;
+                }
+                *sleep = None;
             }
-            if this.sleep.as_mut().is_some_and(|(_, sleep)| sleep.as_mut().poll(cx).is_pending()) {
-                restore_budget();
-                return Poll::Pending;
-            }
-            this.sleep = None;
-        }
+        })
     }
 }
 

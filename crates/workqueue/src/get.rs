@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use pintle_ratelimit::__private::{poll_budget, restore_budget};
+use pintle_ratelimit::__private::Budget;
 use pintle_ratelimit::{Clock, Timer};
 
 use crate::item::WorkItem;
@@ -19,6 +19,7 @@ use crate::waiters::Waiter;
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'a, K, C: Timer> {
     wait: Wait<'a, K, C>,
+    budget: Budget,
 }
 
 /// The reason why [`WorkQueue::try_get`](crate::WorkQueue::try_get) returned no key.
@@ -53,7 +54,7 @@ impl<K: Clone, C: Clock> WorkItem<K, C> {
 
 impl<'a, K, C: Timer> Get<'a, K, C> {
     pub(crate) fn new(wait: Wait<'a, K, C>) -> Self {
-        Self { wait }
+        Self { wait, budget: Budget::default() }
     }
 }
 
@@ -61,26 +62,22 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
     type Output = Option<WorkItem<K, C>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let wait = &mut self.wait;
+        let Self { wait, budget } = &mut *self;
         let shared = wait.shared;
-        if poll_budget(&shared.clock, cx).is_pending() {
-            return Poll::Pending;
-        }
-        let step = wait.poll(true, || {
-            shared.sleep_until.get_or_init(|| C::sleep_until);
-            let source = shared.clock.detached();
-            let executor = source.as_ref().map_or(0, |timer| timer.executor_id());
-            Waiter::Task { waker: cx.waker().clone(), source, executor }
-        });
-        match step {
-            Step::Item(item) => Poll::Ready(Some(item)),
-            Step::ShutDown => Poll::Ready(None),
-            // The timeout applies to waiting threads. The queue's alarm wakes waiting tasks.
-            Step::Wait(_) => {
-                restore_budget();
-                Poll::Pending
+        budget.poll(&shared.clock, cx, |cx| {
+            let step = wait.poll(true, || {
+                shared.sleep_until.get_or_init(|| C::sleep_until);
+                let source = shared.clock.detached();
+                let executor = source.as_ref().map_or(0, |timer| timer.executor_id());
+                Waiter::Task { waker: cx.waker().clone(), source, executor }
+            });
+            match step {
+                Step::Item(item) => Poll::Ready(Some(item)),
+                Step::ShutDown => Poll::Ready(None),
+                // The timeout applies to waiting threads. The queue's alarm wakes waiting tasks.
+                Step::Wait(_) => Poll::Pending,
             }
-        }
+        })
     }
 }
 

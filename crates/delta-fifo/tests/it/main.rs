@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod budget;
 mod coalescing;
 mod delta_fifo;
 mod heap;

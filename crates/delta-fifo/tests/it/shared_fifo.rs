@@ -18,15 +18,15 @@ use pintle_delta_fifo::{
 use crate::support::{Known, Thing, fifo, fifo_with, key_of, shorthand, shorthands, thing, things};
 
 type Deltas = DeltaFifo<String, Thing>;
-type Real = RealFifo<String, Thing>;
+pub(crate) type Real = RealFifo<String, Thing>;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
+pub(crate) fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
 
-fn atomic() -> Real {
+pub(crate) fn atomic() -> Real {
     RealFifo::new(key_of, RealFifoConfig::default())
 }
 
@@ -42,7 +42,7 @@ fn text(popped: &PoppedItem<String, Thing>) -> String {
 }
 
 #[derive(Default)]
-struct Count(AtomicUsize);
+pub(crate) struct Count(pub(crate) AtomicUsize);
 
 impl Wake for Count {
     fn wake(self: Arc<Self>) {
@@ -238,32 +238,6 @@ fn r18_producer_waits_at_the_bound() {
     assert!(pin!(fifo.room()).poll(&mut context).is_pending());
     fifo.lock().close();
     assert!(pin!(fifo.room()).poll(&mut context).is_ready(), "a closed queue always has room");
-}
-
-#[test]
-fn task_yields_after_128_results_without_waiting() {
-    let fifo = shared(atomic());
-    let woken = Arc::new(Count::default());
-    let waker = Waker::from(Arc::clone(&woken));
-    let mut context = Context::from_waker(&waker);
-    for value in 0..1000 {
-        fifo.lock().add(thing("a", value)).unwrap();
-    }
-    for round in 1..=3 {
-        let mut taken = 0;
-        while pin!(fifo.take(RealFifo::pop)).poll(&mut context).is_ready() {
-            taken += 1;
-        }
-        assert_eq!((taken, woken.0.load(Ordering::Relaxed)), (128, round), "yields, and is woken at once");
-    }
-    for _ in 0..128 {
-        assert!(pin!(fifo.room()).poll(&mut context).is_ready());
-    }
-    assert!(pin!(fifo.room()).poll(&mut context).is_pending(), "producers yield too");
-    for _ in 0..200 {
-        drop(fifo.take(RealFifo::pop).wait().unwrap());
-    }
-    assert_eq!(woken.0.load(Ordering::Relaxed), 4, "blocking threads do not yield");
 }
 
 fn check_that_it_ends(test: impl FnOnce() + Send + 'static) {

@@ -18,8 +18,13 @@ fn throttle(qps: f64, burst: u32) -> (Throttle<ManualClock>, ManualClock) {
     (Throttle::new(qps, burst, clock.clone()), clock)
 }
 
+/// Polls the future. Repeats a pending poll, because the first poll may have yielded.
 fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    let mut cx = Context::from_waker(Waker::noop());
+    match future.as_mut().poll(&mut cx) {
+        Poll::Pending => future.as_mut().poll(&mut cx),
+        ready => ready,
+    }
 }
 
 #[test]
@@ -80,6 +85,25 @@ fn accept_yields_after_128_tokens_without_waiting() {
         let accepted = (0..1000).take_while(|_| pin!(throttle.accept()).poll(&mut cx).is_ready()).count();
         assert_eq!((accepted, wakes.count()), (128, round), "yields, and is woken immediately");
     }
+}
+
+/// Each round polls two new futures in order until one is ready, like a biased `select!` in a loop.
+#[test]
+fn select_in_a_loop_yields() {
+    let [full, other] = [(); 2].map(|()| Throttle::unlimited(ManualClock::new()));
+    let (empty, _clock) = throttle(0.001, 1);
+    assert!(empty.try_accept());
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    for throttles in [[&empty, &full], [&full, &empty], [&full, &other]] {
+        let mut waits = || {
+            let mut futures = throttles.map(|throttle| Box::pin(throttle.accept()));
+            futures.iter_mut().all(|future| future.as_mut().poll(&mut cx).is_pending())
+        };
+        assert_eq!((1..1000).find(|_| waits()), Some(129));
+    }
+    assert!(wakes.count() >= 3, "the task is woken after each yield");
 }
 
 #[test]

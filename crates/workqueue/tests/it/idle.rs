@@ -183,6 +183,24 @@ fn get_yields_after_128_keys_without_waiting() {
     assert_eq!(gave_way, 10);
 }
 
+/// Each round polls two new futures in order until one is ready, like a biased `select!` in a loop.
+#[test]
+fn select_in_a_loop_yields() {
+    let ((empty, _clock), (full, _full_clock), (other, _other_clock)) = (queue(), queue(), queue());
+    [&full, &other].into_iter().for_each(|queue| queue.add_all(0..1000));
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    for queues in [[&empty, &full], [&full, &empty], [&full, &other]] {
+        let mut waits = || {
+            let mut gets = queues.map(|queue| Box::pin(queue.get()));
+            gets.iter_mut().all(|get| get.as_mut().poll(&mut cx).is_pending())
+        };
+        assert_eq!((1..1000).find(|_| waits()), Some(129));
+    }
+    assert!(wakes.count() >= 3, "the task is woken after each yield");
+}
+
 /// A thread dequeues a key, adds more keys, and blocks until other workers have dequeued the added keys.
 #[test]
 fn keys_do_not_wait_for_a_busy_thread() {

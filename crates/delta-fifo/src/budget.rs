@@ -1,0 +1,52 @@
+//! The cooperative budget of tasks whose futures are always ready.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::mem::take;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+thread_local! {
+    static READY_POLLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The number of ready polls on a thread before tasks must yield. This number equals tokio's cooperative budget.
+const LIMIT: u32 = 128;
+
+/// Makes a future's task yield after a number of ready polls. All budgets on a thread share the number.
+///
+/// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the number, and
+/// all futures are refused after the limit. A refused future resets the number when it is polled again or dropped.
+#[derive(Default)]
+pub(crate) struct Budget {
+    is_refused: bool,
+}
+
+impl Budget {
+    /// Polls `future`. Returns `Pending` without a poll if the task must yield. The task is then woken again.
+    pub(crate) fn poll<F: Future>(&mut self, context: &mut Context<'_>, future: Pin<&mut F>) -> Poll<F::Output> {
+        self.reset_if_refused();
+        if READY_POLLS.get() >= LIMIT {
+            self.is_refused = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let result = future.poll(context);
+        if result.is_ready() {
+            READY_POLLS.set(READY_POLLS.get() + 1);
+        }
+        result
+    }
+
+    fn reset_if_refused(&mut self) {
+        if take(&mut self.is_refused) {
+            READY_POLLS.set(0);
+        }
+    }
+}
+
+impl Drop for Budget {
+    fn drop(&mut self) {
+        self.reset_if_refused();
+    }
+}
