@@ -26,10 +26,9 @@ impl FirstPanic {
     /// Resumes the stored panic, unless the thread is already unwinding. A second panic during unwinding would abort
     /// the process.
     pub(crate) fn pass_on(self) {
-        if let Some(panic) = self.0
-            && !thread::panicking()
-        {
-            resume_unwind(panic);
+        match self.0 {
+            Some(panic) if !thread::panicking() => resume_unwind(panic),
+            panic => Self(panic).discard(),
         }
     }
 }

@@ -77,7 +77,7 @@ pub use clock::TokioClock;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::budget::Budget;
-    pub use crate::wake::{Panic, call_all, discard, pass_on};
+    pub use crate::wake::{Panic, call_all, discard, first, pass_on};
 }
 
 #[cfg(doctest)]

@@ -11,15 +11,16 @@ pub type Panic = Box<dyn Any + Send>;
 /// Performs all calls, even if one of them panics. Returns the first panic.
 #[must_use = "a panic of user code must be propagated, or dropped for a stated reason"]
 pub fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Option<Panic> {
-    let mut first = None;
-    for call in calls {
-        let panic = catch_unwind(AssertUnwindSafe(call)).err();
-        match first {
-            None => first = panic,
-            Some(_) => discard(panic),
-        }
+    calls.into_iter().map(|call| catch_unwind(AssertUnwindSafe(call)).err()).fold(None, first)
+}
+
+/// Returns the first of two panics, and discards the other one.
+pub fn first(earlier: Option<Panic>, later: Option<Panic>) -> Option<Panic> {
+    if earlier.is_none() {
+        return later;
     }
-    first
+    discard(later);
+    earlier
 }
 
 /// Drops a panic that must not propagate. The panic hook has already reported it. If dropping the payload panics, the

@@ -25,7 +25,7 @@ use crate::key_state::{Added, Counts, DelayKind};
 use crate::metrics::{Depth, Observer, Pull, Stamps};
 use crate::now::{Now, nanos};
 use crate::order::{Order, Queued, Ticket};
-use crate::panic::{Panic, catch};
+use crate::panic::{Panic, catch, first};
 use crate::shutdown::ShutdownMode;
 
 /// The keys, delays and retries of a queue, with one record per key. All times are in nanoseconds since the queue was
@@ -71,7 +71,7 @@ struct Rare<K> {
     keys: Vec<K>,
     burst: Option<(Table<K>, Option<Stamps>)>,
     observer: Option<Box<Observer>>,
-    panic: Option<Panic>,
+    panics: Vec<Panic>,
 }
 
 impl<K> Engine<K> {
@@ -181,6 +181,11 @@ impl<K> Engine<K> {
         self.observer.take()
     }
 
+    /// Stores a panic that must propagate at the end of the critical section.
+    pub(crate) fn keep_panic(&mut self, panic: Panic) {
+        self.trash.keep_panic(panic);
+    }
+
     #[inline]
     pub(crate) fn take_trash(&mut self) -> Option<Trash<K>> {
         let any = self.trash.key.is_some() || self.trash.rare.is_some();
@@ -253,27 +258,38 @@ impl<K> Trash<K> {
     /// Calls user code in the middle of an operation. If the user code panics, the operation continues, and the panic
     /// propagates after the operation has finished.
     fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
-        catch(call).map_err(|panic| self.rare().panic = Some(panic)).ok()
+        catch(call).map_err(|panic| self.keep_panic(panic)).ok()
+    }
+
+    /// Stores a panic that must propagate after the operation has finished.
+    fn keep_panic(&mut self, panic: Panic) {
+        self.rare().panics.push(panic);
     }
 
     fn rare(&mut self) -> &mut Rare<K> {
-        self.rare.get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panic: None }))
+        self.rare
+            .get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panics: Vec::new() }))
+    }
+
+    /// Removes the stored panics, and returns the first one. The caller must have released the lock.
+    #[inline]
+    pub(crate) fn take_panic(&mut self) -> Option<Panic> {
+        let rare = self.rare.as_mut()?;
+        rare.panics.drain(..).map(Some).fold(None, first)
     }
 
     #[inline]
     pub(crate) fn empty(self) -> Option<Panic> {
         let Self { key, rare } = self;
         let of_key = if std::mem::needs_drop::<K>() { catch(|| drop(key)).err() } else { None };
-        rare.and_then(Rare::empty).or(of_key)
+        first(rare.and_then(Rare::empty), of_key)
     }
 }
 
 impl<K> Rare<K> {
     #[cold]
-    fn empty(mut self: Box<Self>) -> Option<Panic> {
-        let panic = self.panic.take();
-        let of_drop = catch(|| drop(self)).err();
-        panic.or(of_drop)
+    fn empty(self: Box<Self>) -> Option<Panic> {
+        catch(|| drop(self)).err()
     }
 }
 

@@ -38,12 +38,6 @@ impl<'a> Now<'a> {
         self.read.get().unwrap_or(self.fallback)
     }
 
-    /// Stores a panic in an earlier part of the operation. It replaces a panic of the clock.
-    pub(crate) fn keep_panic(&self, panic: Option<Panic>) {
-        let of_clock = self.panic.take();
-        self.panic.set(panic.or(of_clock));
-    }
-
     pub(crate) fn take_panic(&self) -> Option<Panic> {
         self.panic.take()
     }

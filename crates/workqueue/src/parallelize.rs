@@ -3,11 +3,12 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use pintle_metrics::__private::text;
+
+use crate::panic::{catch, discard};
 
 /// Calls `work` once for each index in `0..pieces`, on at most `workers` threads, and waits for all threads to finish.
 /// Fewer threads do the work if the system cannot start enough threads.
@@ -64,9 +65,10 @@ pub fn parallelize_until(
                     outcome.skipped.push(rest.saturating_mul(chunk.get()).min(pieces)..pieces);
                     return outcome;
                 }
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(piece))) {
+                if let Err(payload) = catch(|| work(piece)) {
                     let message = text(&*payload).unwrap_or("a panic without a message").to_owned();
                     outcome.panics.push(PiecePanic { piece, message });
+                    discard(Some(payload));
                 }
             }
         }

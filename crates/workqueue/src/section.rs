@@ -3,12 +3,12 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::alarm::{Arm, Planned, Source};
-use crate::engine::{Engine, Handout};
+use crate::engine::{Engine, Handout, Trash};
 use crate::inbox::{Inbox, Late};
 use crate::metrics::Depth;
 use crate::now::Now;
 use crate::order::Ticket;
-use crate::panic::{Panic, catch, pass_on};
+use crate::panic::{Panic, catch, discard, first, pass_on};
 use crate::sync::MutexGuard;
 use crate::waiters::{Supply, Waiter, Waiters};
 use crate::wakers::{WaiterId, Wakers, Wakes};
@@ -110,7 +110,7 @@ impl<K> State<K> {
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
-    depths.into_iter().fold(panic, |panic, depth| panic.or(outside.register(depth)))
+    depths.into_iter().fold(panic, |panic, depth| first(panic, outside.register(depth)))
 }
 
 impl Settled {
@@ -120,8 +120,11 @@ impl Settled {
         // A task sets the timer of its own executor, so a panic of this timer propagates from the task's poll. In all
         // other critical sections, the panic is discarded. All waiting tasks are woken if the alarm's timer cannot be
         // set.
-        let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
-        panic.or(of_timer).or(catch(|| drop(unused)).err())
+        let mut of_timer = arm.and_then(|arm| outside.arm(arm));
+        if !is_poll {
+            discard(of_timer.take());
+        }
+        first(first(panic, of_timer), catch(|| drop(unused)).err())
     }
 }
 
@@ -159,16 +162,17 @@ impl<'a, K> Section<'a, K> {
         let (inbox, outside, is_poll) = (self.inbox, self.outside, self.is_poll);
         let (state, now) = self.parts();
         let settled = if state.is_settled() { None } else { Some(state.settle(inbox, now)) };
-        let trash = state.engine.take_trash();
+        let mut trash = state.engine.take_trash();
         let depths = state.engine.take_new_depths();
         state.latest = now.latest();
-        let mut panic = now.take_panic();
+        let of_clock = now.take_panic();
         self.state = None;
+        let mut panic = first(trash.as_mut().and_then(Trash::take_panic), of_clock);
         if settled.is_some() || !depths.is_empty() {
-            panic = panic.or(conclude(settled, depths, outside, is_poll));
+            panic = first(panic, conclude(settled, depths, outside, is_poll));
         }
         if let Some(trash) = trash {
-            panic = panic.or(trash.empty());
+            panic = first(panic, trash.empty());
         }
         panic
     }

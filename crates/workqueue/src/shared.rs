@@ -20,7 +20,7 @@ use crate::key_state::{Counts, KeyState};
 use crate::metrics::{self, Gauges, Reading};
 use crate::now::{Now, nanos};
 use crate::order::Ticket;
-use crate::panic::catch;
+use crate::panic::{catch, discard};
 use crate::section::{Section, State};
 use crate::shutdown::ShutdownMode;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -134,18 +134,21 @@ impl<K, C: Clock> Shared<K, C> {
         loop {
             let mut section = self.section();
             let (state, now) = section.parts();
-            if !is_enough(state.engine.counts()) {
-                let due = now.at(*at_call.get_or_insert_with(|| now.nanos()));
-                let fired = catch(|| state.engine.fire_timers(&due));
-                let is_caught_up = matches!(fired, Ok(true));
-                panic = panic.or(fired.err());
-                if !is_caught_up && !is_enough(state.engine.counts()) {
-                    panic = panic.or(section.end());
-                    continue;
-                }
+            if let Some(panic) = panic.take() {
+                state.engine.keep_panic(panic);
             }
-            now.keep_panic(panic);
-            return section;
+            if is_enough(state.engine.counts()) {
+                return section;
+            }
+            let due = now.at(*at_call.get_or_insert_with(|| now.nanos()));
+            let is_caught_up = catch(|| state.engine.fire_timers(&due)).unwrap_or_else(|panic| {
+                state.engine.keep_panic(panic);
+                false
+            });
+            if is_caught_up || is_enough(state.engine.counts()) {
+                return section;
+            }
+            panic = section.end();
         }
     }
 
@@ -189,7 +192,10 @@ impl<K, C: Clock> Shared<K, C> {
             Some(Ok(now)) => Some(now),
             // The clock has panicked, so the caller must wait for the lock. In the critical section, the caller reads
             // the clock again. If the clock panics again, the panic propagates after the critical section.
-            Some(Err(_)) => return Some(step),
+            Some(Err(panic)) => {
+                discard(Some(panic));
+                return Some(step);
+            }
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
     }

@@ -8,7 +8,7 @@ use pintle_ratelimit::Clock;
 
 use crate::item::WorkItem;
 use crate::order::Ticket;
-use crate::panic::{Panic, catch, discard, pass_on};
+use crate::panic::{Panic, catch, discard, first, pass_on};
 use crate::shared::Shared;
 use crate::sync::{Arc, thread};
 use crate::waiters::Waiter;
@@ -109,7 +109,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         };
         let panic = section.end();
         let of_drop = if old.is_some() || unused.is_some() { catch(|| drop((old, unused))).err() } else { None };
-        step.unless_panicked(panic.or(of_drop))
+        step.unless_panicked(first(panic, of_drop))
     }
 }
 

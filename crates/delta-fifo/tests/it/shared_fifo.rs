@@ -472,6 +472,19 @@ fn with_panicking_bystanders(test: fn(&SharedFifo<Real>)) {
     }
 }
 
+/// The thread is already unwinding when the waiters are woken.
+#[test]
+fn wakers_can_panic_after_a_panic_of_pop() {
+    let fifo = shared(atomic());
+    let mut synced = pin!(fifo.synced());
+    let waker = Waker::from(Arc::new(PanicsTwice));
+    assert!(synced.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let pop = |_: &mut Real| -> Option<()> { panic!("a bug in pop") };
+    let taken = catch_unwind(AssertUnwindSafe(|| fifo.take(pop).wait().is_ok()));
+    assert_eq!(taken.unwrap_err().downcast_ref::<&str>(), Some(&"a bug in pop"));
+    assert!(fifo.lock().is_empty());
+}
+
 #[test]
 fn take_returns_items_despite_a_panic_elsewhere() {
     with_panicking_bystanders(|fifo| {

@@ -38,7 +38,7 @@ impl<K: Eq> Engine<K> {
             self.trash.push(key);
         }
         if let Err(panic) = taken {
-            self.trash.rare().panic = Some(panic);
+            self.trash.keep_panic(panic);
         }
     }
 

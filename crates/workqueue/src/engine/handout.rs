@@ -91,7 +91,7 @@ impl<K> Engine<K> {
             }
             // Catch a panic of the `Order`, because this thread may already be unwinding after a panic of the worker.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
-                self.trash.rare().panic = Some(panic);
+                self.trash.keep_panic(panic);
             }
         } else if idle {
             self.counts.idle += 1;

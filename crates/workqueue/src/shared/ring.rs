@@ -10,7 +10,7 @@ use super::Shared;
 use crate::alarm::{Arm, Installed};
 use crate::metrics::Depth;
 use crate::now::Now;
-use crate::panic::{Panic, catch, discard, pass_on};
+use crate::panic::{Panic, catch, discard, first, pass_on};
 use crate::section::{Outside, Section};
 use crate::sync::Weak;
 
@@ -60,7 +60,7 @@ impl<K, C: Clock> Shared<K, C> {
         let old = state.waiters.alarm.unset();
         state.engine.fire_timers(now);
         let panic = section.end();
-        panic.or(catch(|| drop(old)).err())
+        first(panic, catch(|| drop(old)).err())
     }
 
     /// Sets the alarm. Polling the new sleep calls the waker if the sleep is already due, or if the executor forces the
@@ -95,7 +95,7 @@ impl<K, C: Clock> Shared<K, C> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
         let panic = section.end();
-        panic.or(catch(|| drop(old)).err())
+        first(panic, catch(|| drop(old)).err())
     }
 }
 
@@ -108,15 +108,13 @@ impl<K, C: Clock> Outside for Shared<K, C> {
             let armed = catch(|| self.set_alarm(&arm));
             let later = ArmLater { shared: self, arm: Cell::new(None) };
             let section = || Section::new(self.lock(), &self.inbox, Now::new(&self.clock, self.epoch), &later);
-            panic = panic.or(match armed {
+            let of_alarm = match armed {
                 Ok(Armed::Set) => None,
                 Ok(Armed::IsDue) => self.ring_in(section()),
                 Ok(Armed::Failed) => self.on_alarm_failure(&arm, section()),
-                Err(panic) => {
-                    drop(self.on_alarm_failure(&arm, section()));
-                    Some(panic)
-                }
-            });
+                Err(panic) => first(Some(panic), self.on_alarm_failure(&arm, section())),
+            };
+            panic = first(panic, of_alarm);
             next = later.arm.take();
         }
         panic
@@ -129,8 +127,7 @@ impl<K, C: Clock> Outside for Shared<K, C> {
             Ok(unused) => catch(|| drop(unused)).err(),
             Err(panic) => {
                 let observer = self.lock().engine.take_observer();
-                drop(catch(|| drop(observer)));
-                Some(panic)
+                first(Some(panic), catch(|| drop(observer)).err())
             }
         }
     }

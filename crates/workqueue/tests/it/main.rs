@@ -20,6 +20,7 @@ mod on_tokio;
 mod order;
 mod panics;
 mod parallelize;
+mod payloads;
 mod priority;
 mod queue;
 mod rate_limiting;
