@@ -1,7 +1,7 @@
 //! Counts the users of an informer that is shared through a factory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::on_error::Listening;
 
@@ -16,8 +16,9 @@ pub(crate) struct Users {
 /// A handle, lister or subscription that is a user of an informer. Each clone is an additional user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// Keeps the caller's error handler registered even after the caller's handle is dropped.
-    errors: Option<Arc<Listening>>,
+    /// Keeps the caller's error handler registered even after the caller's handle is dropped. A lister gives this up
+    /// when it stops being a user.
+    errors: Mutex<Option<Arc<Listening>>>,
     standing: AtomicU8,
 }
 
@@ -50,7 +51,7 @@ impl Users {
 impl User {
     pub(crate) fn new(users: Arc<Users>, errors: Option<Arc<Listening>>) -> Self {
         users.enter();
-        Self { users, errors, standing: AtomicU8::new(COUNTS) }
+        Self { users, errors: Mutex::new(errors), standing: AtomicU8::new(COUNTS) }
     }
 
     /// Returns a user for a lister. The lister is not a user of the informer if it is read only by index functions of
@@ -71,17 +72,27 @@ impl User {
         let next = if is_indexing() { LEFT } else { COUNTS };
         let is_mine = || self.standing.compare_exchange(standing, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         match (standing, next) {
-            (UNDECIDED, LEFT) if is_mine() => self.users.leave(),
+            (UNDECIDED, LEFT) if is_mine() => {
+                let errors = self.errors().take();
+                self.users.leave();
+                // Drop the handler after releasing the lock, because this can run user-defined `Drop` code.
+                drop(errors);
+            }
             (LEFT, COUNTS) if is_mine() => self.users.enter(),
             (UNDECIDED, COUNTS) => _ = is_mine(),
             _ => {}
         }
     }
+
+    fn errors(&self) -> MutexGuard<'_, Option<Arc<Listening>>> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Clone for User {
     fn clone(&self) -> Self {
-        Self::new(self.users.clone(), self.errors.clone())
+        let errors = self.errors().clone();
+        Self::new(self.users.clone(), errors)
     }
 }
 

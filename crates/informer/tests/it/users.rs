@@ -136,6 +136,25 @@ async fn lister_in_index_function_does_not_keep_informer_running() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn index_function_does_not_keep_the_error_handler() {
+    let (source, factory) = (pods(&["a"]), InformerFactory::new());
+    let captured = Arc::new(());
+    let alive = Arc::downgrade(&captured);
+    let on_error: ErrorHandler = Box::new(move |_| {
+        let _moved = &captured;
+    });
+    let config = InformerConfig { on_error: Some(on_error), ..InformerConfig::default() };
+    let informer = factory.informer(source.clone(), config);
+    let _other_user = factory.informer(source.clone(), InformerConfig::default());
+    by_siblings(&informer, informer.lister());
+    factory.start();
+    informer.wait_for_sync().await.unwrap();
+    assert!(alive.upgrade().is_some());
+    drop(informer);
+    assert!(alive.upgrade().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn lister_with_other_reads_keeps_the_informer_running() {
     let (source, factory) = (pods(&["a"]), InformerFactory::new());
     let informer = factory.informer(source.clone(), InformerConfig::default());
