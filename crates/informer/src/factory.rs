@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pintle_meta::{ApiResource, ListWatch, Object};
 use serde::de::DeserializeOwned;
+use tokio_util::task::TaskTracker;
 
 use crate::config::{ErrorHandler, InformerConfig};
 use crate::error::NotSynced;
@@ -75,6 +76,8 @@ pub struct InformerFactory {
 #[derive(Default)]
 struct Inner {
     informers: Vec<Entry>,
+    /// The tasks of informers that were removed from the factory and may not have ended.
+    ending: Vec<TaskTracker>,
     /// The number of informers that the factory has created so far. Includes informers that have ended.
     made: u64,
     is_shut_down: bool,
@@ -182,7 +185,8 @@ impl InformerFactory {
         self.all().iter().map(|entry| entry.informer.status()).collect()
     }
 
-    /// Stops all informers, even if they have users, and waits until their tasks have ended.
+    /// Stops all informers, even if they have users, and waits until their tasks have ended. Also waits for informers
+    /// that were stopped or lost their last user earlier.
     ///
     /// # Cancel safety
     ///
@@ -193,6 +197,11 @@ impl InformerFactory {
         all.iter().for_each(|entry| entry.informer.stop());
         for entry in all {
             entry.informer.shutdown().await;
+        }
+        let ending = self.lock().ending.clone();
+        for tasks in ending {
+            tasks.close();
+            tasks.wait().await;
         }
     }
 
@@ -220,6 +229,7 @@ impl InformerFactory {
             .into_iter()
             .partition(|entry| entry.informer.is_stopping() && wanted.is(&*entry.informer).is_some());
         inner.informers = kept;
+        inner.keep_tasks(&stopped);
         inner.made += 1;
         let users = self.users(inner.made);
         let user = User::new(users.clone(), listening);
@@ -256,10 +266,17 @@ fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let mut inner = lock(&factory);
     // Check the user count again while holding the lock, because the informer may have a new user.
     let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
-    let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
+    let unused: Vec<_> = inner.informers.extract_if(.., |entry| is_unused(entry)).collect();
+    inner.keep_tasks(&unused);
     drop(inner);
-    if let Some(entry) = unused {
-        entry.informer.stop();
+    unused.iter().for_each(|entry| entry.informer.stop());
+}
+
+impl Inner {
+    /// Keeps the tasks of removed informers until they have ended, so that a shutdown waits for them.
+    fn keep_tasks(&mut self, removed: &[Entry]) {
+        self.ending.retain(|tasks| !tasks.is_empty());
+        self.ending.extend(removed.iter().map(|entry| entry.informer.tasks().clone()));
     }
 }
 
@@ -334,6 +351,7 @@ trait AnyInformer: Send + Sync {
     fn has_synced(&self) -> bool;
     fn is_stopping(&self) -> bool;
     fn has_started(&self) -> bool;
+    fn tasks(&self) -> &TaskTracker;
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>>;
     fn shutdown(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -369,6 +387,10 @@ impl<T: Object> AnyInformer for SharedInformer<T> {
 
     fn has_started(&self) -> bool {
         self.has_started()
+    }
+
+    fn tasks(&self) -> &TaskTracker {
+        self.tasks()
     }
 
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>> {

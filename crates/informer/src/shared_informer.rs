@@ -398,6 +398,10 @@ impl<T: Object> SharedInformer<T> {
         self.owner.launch().is_none()
     }
 
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.owner.tasks
+    }
+
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         self.owner.whole.history()
     }

@@ -1,7 +1,9 @@
 //! Tests of shared informers.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
 
 use pintle_informer::{
     InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer, StopCause, Transform,
@@ -148,6 +150,38 @@ async fn informer_that_is_stopping_is_not_shared() {
     factory.start();
     second.wait_for_sync().await.unwrap();
     assert_eq!(second.lister().len(), 1);
+}
+
+/// The task of the removed informer still stores a list.
+#[test]
+fn shutdown_waits_for_removed_informers() {
+    for is_replaced in [true, false] {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (source, factory) = (pods(&["a"]), InformerFactory::new());
+        let first = informer(&factory, source.clone());
+        let ((begun, has_begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+        let released = Mutex::new(released);
+        let index = move |pod: &Pod| {
+            begun.send(()).unwrap();
+            let _ = released.lock().unwrap().recv();
+            vec![pod.node.clone()]
+        };
+        first.add_index("node", index).unwrap();
+        runtime.block_on(async { factory.start() });
+        has_begun.recv().unwrap();
+        let states = first.states();
+        let replacement = is_replaced.then(|| {
+            first.stop();
+            informer(&factory, source.clone())
+        });
+        drop(first);
+        let mut shutdown = pin!(factory.shutdown());
+        assert!(shutdown.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "{is_replaced}");
+        drop(release);
+        runtime.block_on(shutdown);
+        assert!(states.get().has_ended());
+        drop(replacement);
+    }
 }
 
 #[tokio::test(start_paused = true)]
