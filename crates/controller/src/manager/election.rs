@@ -204,6 +204,7 @@ pub(super) fn failed(name: &str, cause: impl Into<Box<dyn Error + Send + Sync>>)
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
     use std::time::Duration;
 
     use pintle_leaderelect::{LeaderElectionConfig, LeaderElectionRecord, Lease, LeaseLock};
@@ -215,7 +216,7 @@ mod tests {
     use super::super::ending::Ending;
     use super::*;
     use crate::stop::Stop;
-    use crate::{Action, Controller, ReconcileRequest};
+    use crate::{Action, Controller, Manager, ManagerConfig, ReconcileError, ReconcileRequest, Trigger};
 
     /// A manager's election. A task token of the controller simulates a reconciliation that blocks its thread. Blocking
     /// a real thread would not work with a paused clock.
@@ -307,6 +308,35 @@ mod tests {
             assert!(record.holder_identity == "a" && record.renew_time != lost.renew_time, "{record:?}");
             assert!(!manager.stop.token.is_cancelled() && !manager.run.is_finished());
         }
+    }
+
+    /// The controller's run is dropped when its term is lost during the stop.
+    #[tokio::test(start_paused = true)]
+    async fn stop_error_names_controller_of_a_lost_term() {
+        type Called = Result<Action, ReconcileError>;
+        let leases = Collection::<Lease>::default();
+        let client = leases.client("a");
+        let config = LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() };
+        let elector = LeaderElector::new(LeaseLock::new(client.clone(), "ns", "lock"), config).unwrap();
+        let (trigger, stop) = (Trigger::new(), CancellationToken::new());
+        let controller: Controller =
+            Controller::named("c").source(trigger.clone()).reconciler(|_: ReconcileRequest| pending::<Called>());
+        let config = ManagerConfig { exit_if_blocked: false, ..ManagerConfig::default() };
+        let manager = Manager::new().config(config).controller(controller.clone()).leader_election(elector);
+        let token = stop.clone();
+        let run = tokio::spawn(async move { manager.run(&token).await });
+        sleep(Duration::from_secs(5)).await;
+        trigger.trigger(ObjectKey::new("ns", "x"));
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(controller.queue_counts().unwrap().in_flight, 1);
+        let _call = controller.blocked_task();
+        stop.cancel();
+        client.faults().cut_off();
+        sleep(Duration::from_secs(18)).await;
+        assert_eq!(controller.queue_counts(), None, "the term is lost before the run times out");
+        let error = run.await.unwrap().unwrap_err();
+        let ManagerError::StopTimedOut { left, .. } = &error else { panic!("{error}") };
+        assert_eq!(left[..], ["controller \"c\"", NAME]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -36,6 +36,11 @@ impl Ending {
         self.lock().left.extend(left);
     }
 
+    /// Returns whether a component was recorded whose description starts with `start`.
+    pub(super) fn has_leftover(&self, start: &str) -> bool {
+        self.lock().left.iter().any(|part| part.starts_with(start))
+    }
+
     /// Returns the result of the manager's run. `after` is the shutdown timeout.
     pub(super) fn result(&self, after: Duration) -> Result<(), ManagerError> {
         let State { failure, left } = std::mem::take(&mut *self.lock());

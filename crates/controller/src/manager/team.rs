@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use pintle_leaderelect::Leadership;
 use tokio::time::timeout;
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 use super::any::AnyController;
 use super::ending::Ending;
 use crate::blocking::Watched;
-use crate::error::{ControllerError, UnfinishedKeys};
+use crate::error::ControllerError;
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
 
@@ -67,7 +68,7 @@ impl Team {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
             Err(ControllerError::StopTimedOut { controller, unfinished, .. }) => {
-                self.ending.add_leftovers([describe_controller(&controller, &unfinished)]);
+                self.ending.add_leftovers([describe_controller(&controller, &unfinished.to_string())]);
             }
             Err(error) => self.fail(error),
         }
@@ -93,12 +94,17 @@ impl Team {
         }
     }
 
-    /// Returns the names and the unfinished keys of the running controllers.
+    /// Returns the names of the controllers that have not stopped, with their unfinished keys. If the run of a
+    /// controller was dropped because its term was lost, returns the reconciliations that block their threads instead
+    /// of the keys. Leaves out controllers whose run has already timed out.
     pub(super) fn running(&self) -> Vec<String> {
-        let controllers = self.controllers.iter();
-        controllers
-            .filter_map(|controller| Some(describe_controller(controller.name(), &controller.unfinished()?)))
-            .collect()
+        let describe = |controller: &Arc<dyn AnyController>| match controller.unfinished() {
+            Some(unfinished) => Some(describe_controller(controller.name(), &unfinished.to_string())),
+            None if controller.ended().now_or_never().is_some() => None,
+            None if self.ending.has_leftover(&describe_controller(controller.name(), "")) => None,
+            None => Some(describe_controller(controller.name(), &controller.blocked().unwrap_or_default())),
+        };
+        self.controllers.iter().filter_map(describe).collect()
     }
 
     pub(super) fn polls(&self) -> Vec<Arc<dyn Watched>> {
@@ -111,7 +117,7 @@ impl Team {
     }
 }
 
-fn describe_controller(controller: &str, unfinished: &UnfinishedKeys) -> String {
+fn describe_controller(controller: &str, unfinished: &str) -> String {
     match unfinished.is_empty() {
         true => format!("controller {controller:?}"),
         false => format!("controller {controller:?} ({unfinished})"),
