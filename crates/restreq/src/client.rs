@@ -126,9 +126,9 @@ pub struct Timeouts {
     /// shutdown of a tokio runtime beyond this timeout.
     pub connect: Duration,
     /// The timeout for the response headers. 75 s by default, because kube-apiserver ends a request after 60 s with a
-    /// timeout error. The timeout starts when the request is sent. If chunks of a [streaming
-    /// body](crate::Request::body_stream) were sent before the timeout expires, it starts again. Streams ignore this timeout, because the server may not have any
-    /// data to send yet.
+    /// timeout error. The timeout starts when the request is sent. Each chunk of a [streaming
+    /// body](crate::Request::body_stream) that is sent restarts the timeout. Streams ignore this timeout, because the
+    /// server may not have any data to send yet.
     pub headers: Option<Duration>,
     /// The maximum time to wait for the next part of a response body. 60 s by default. Watches and streams ignore this
     /// timeout, because they can be idle for a long time. For watches and streams, HTTP/2 pings or TCP keep-alive

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -158,12 +158,14 @@ impl LayeredTransport {
         let mut request = std::mem::take(request);
         self.transport.make_whole(&mut request);
         request.extensions_mut().insert(options);
+        let last_chunk = request.body().last_chunk();
         let exchange = (self.exchange)(request.map(TransportBody::new));
         let answer = match options.headers {
             None => exchange.await,
             Some(headers) => {
-                let answer = tokio::time::timeout(headers.saturating_add(connect), exchange).await;
-                answer.map_err(|_| Failure::HeadersTimeout(headers))?
+                let limit = headers.saturating_add(connect);
+                let answer = self.transport.timers().for_headers(limit, last_chunk, pin!(exchange)).await;
+                answer.ok_or(Failure::HeadersTimeout(headers))?
             }
         };
         answer.map_err(|error| {

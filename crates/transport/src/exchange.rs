@@ -22,7 +22,8 @@ pub enum ConnectionUse {
 pub struct ExchangeOptions {
     /// How long the request occupies its connection.
     pub usage: ConnectionUse,
-    /// The maximum time between sending the request and receiving the response headers.
+    /// The maximum time between sending the request and receiving the response headers. For a streaming body, the time
+    /// since the last chunk was sent.
     pub headers: Option<Duration>,
 }
 

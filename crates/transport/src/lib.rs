@@ -78,7 +78,7 @@ pub use failure::Failure;
 pub use http2_config::Http2Config;
 pub use malformed::is_invalid_response;
 pub use origin::Origin;
-pub use request_body::{ByteSource, RequestBody};
+pub use request_body::{ByteSource, LastChunk, RequestBody};
 pub use response_body::ResponseBody;
 pub use timers::Timers;
 pub use tls::{ClientPair, PluginCertificate, ca_pem};

@@ -4,7 +4,6 @@ use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -13,6 +12,7 @@ use futures_core::Stream;
 use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::error::BoxError;
 
@@ -24,8 +24,23 @@ pub struct RequestBody {
     pieces: Pieces,
     /// Completes when the response is dropped, after which the rest of the body must not be sent.
     over: Option<oneshot::Receiver<()>>,
-    /// The number of chunks of a streaming body that were taken to be sent.
-    chunks_sent: Option<Arc<AtomicUsize>>,
+    /// `None` for a body in memory.
+    last_chunk: Option<LastChunk>,
+}
+
+/// The time at which the last chunk of a streaming body was taken to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct LastChunk(Arc<Mutex<Option<Instant>>>);
+
+impl LastChunk {
+    /// Returns `None` until the first chunk is taken.
+    pub(crate) fn time(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_to_now(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
 }
 
 /// The content of a request body. The mutexes are never contended, but make the body `Sync`, which a shared connection
@@ -60,8 +75,8 @@ impl Default for RequestBody {
 
 impl RequestBody {
     fn new(pieces: Pieces) -> Self {
-        let chunks_sent = if let Pieces::Whole(_) = pieces { None } else { Some(Arc::default()) };
-        Self { pieces, over: None, chunks_sent }
+        let last_chunk = if let Pieces::Whole(_) = pieces { None } else { Some(LastChunk::default()) };
+        Self { pieces, over: None, last_chunk }
     }
 
     /// Creates a body from bytes in memory.
@@ -94,9 +109,10 @@ impl RequestBody {
         Some(lease)
     }
 
-    /// Returns the number of chunks that were sent so far. Returns `None` for a body in memory.
-    pub(crate) fn chunks_sent(&self) -> Option<Arc<AtomicUsize>> {
-        self.chunks_sent.clone()
+    /// Returns the time of the last chunk, which stays up to date while the body is sent. Returns `None` for a body in
+    /// memory.
+    pub fn last_chunk(&self) -> Option<LastChunk> {
+        self.last_chunk.clone()
     }
 
     /// Takes the content out of a body that is in memory. Returns `None` for a streaming body.
@@ -125,8 +141,8 @@ impl http_body::Body for RequestBody {
             return Poll::Ready(Some(Err("the response was dropped".into())));
         }
         let polled = caught(|| self.pieces.poll_frame(cx));
-        if let (Some(chunks), Some(Poll::Ready(Some(Ok(_))))) = (&self.chunks_sent, &polled) {
-            chunks.fetch_add(1, Ordering::Relaxed);
+        if let (Some(last_chunk), Some(Poll::Ready(Some(Ok(_))))) = (&self.last_chunk, &polled) {
+            last_chunk.set_to_now();
         }
         polled.unwrap_or_else(|| Poll::Ready(Some(Err("the body of the request panicked".into()))))
     }

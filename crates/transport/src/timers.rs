@@ -10,6 +10,8 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::request_body::LastChunk;
+
 /// Reusable timers for the deadlines of requests that a [`Transport`](crate::Transport) sends.
 ///
 /// Starting or cancelling a tokio timer acquires a lock of the runtime, and can wake another thread. Most requests end
@@ -57,6 +59,28 @@ impl Timers {
             self.put_back(timer);
         }
         output
+    }
+
+    /// Waits for `exchange`, which sends a request and returns the response headers. Returns `None` if `limit` has
+    /// passed since the first poll, and also since the last chunk of the request's streaming body was sent.
+    ///
+    /// # Panics
+    ///
+    /// Panics in the same cases as [`within`](Self::within).
+    pub async fn for_headers<F: Future>(
+        &self,
+        limit: Duration,
+        last_chunk: Option<LastChunk>,
+        mut exchange: Pin<&mut F>,
+    ) -> Option<F::Output> {
+        let mut remaining = limit;
+        loop {
+            if let Some(headers) = self.within(remaining, exchange.as_mut()).await {
+                return Some(headers);
+            }
+            let sent = last_chunk.as_ref()?.time()?;
+            remaining = limit.checked_sub(sent.elapsed()).filter(|remaining| !remaining.is_zero())?;
+        }
     }
 
     fn take(&self, deadline: Instant) -> Timer {

@@ -1,7 +1,6 @@
 //! Sends requests over connections to one server.
 
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -149,11 +148,11 @@ impl Transport {
             let is_fresh = !connection.has_served();
             self.address(request, connection.is_http1(), groups.connector.proxy.as_ref());
             let sent = {
-                let chunks_sent = request.body().chunks_sent();
+                let last_chunk = request.body().last_chunk();
                 let sending = pin!(connection.send(request));
                 match options.headers {
                     None => Ok(sending.await),
-                    Some(headers) => self.in_time(headers, chunks_sent, sending).await.ok_or(headers),
+                    Some(headers) => self.timers.for_headers(headers, last_chunk, sending).await.ok_or(headers),
                 }
             };
             let SendError { source, is_unsent } = match sent.map_err(Failure::HeadersTimeout)? {
@@ -168,24 +167,6 @@ impl Transport {
             // idle, or the server may have closed it.
             if !is_unsent || is_fresh {
                 return Err(Failure::of_exchange(source, is_unsent, is_fresh));
-            }
-        }
-    }
-
-    /// Waits for the response headers. Returns `None` if `limit` expires. Waits again for `limit` if chunks of the
-    /// request body were sent in the meantime.
-    async fn in_time<F: Future>(
-        &self,
-        limit: Duration,
-        chunks_sent: Option<Arc<AtomicUsize>>,
-        mut sending: Pin<&mut F>,
-    ) -> Option<F::Output> {
-        let count = || chunks_sent.as_ref().map_or(0, |chunks| chunks.load(Ordering::Relaxed));
-        loop {
-            let before = count();
-            let answer = self.timers.within(limit, sending.as_mut()).await;
-            if answer.is_some() || count() == before {
-                return answer;
             }
         }
     }

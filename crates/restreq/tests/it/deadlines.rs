@@ -71,12 +71,11 @@ async fn default_deadlines_end_every_wait() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn slow_upload_restarts_the_header_timeout() {
-    let _clock = steady_clock();
-    let server = Server::always(Reply::ok()).await;
+/// Checks the header timeout of uploads, which is set to 7 s. An upload of 40 s must succeed. An upload that stalls
+/// must end `limit` after its last chunk.
+pub(crate) async fn check_header_timeout_of_uploads(config: RestClientConfig, limit: Duration) {
     let timeouts = Timeouts { headers: Some(7 * SECOND), ..Timeouts::default() };
-    let client = RestClient::new(RestClientConfig { timeouts, ..server.config().into() }).unwrap();
+    let client = RestClient::new(RestClientConfig { timeouts, ..config }).unwrap();
     let chunks = |count: usize| {
         stream::iter(0..count).then(|_| async {
             tokio::time::sleep(5 * SECOND).await;
@@ -84,10 +83,21 @@ async fn slow_upload_restarts_the_header_timeout() {
         })
     };
     let started = Instant::now();
-    client.post().body_stream(chunks(6)).send().await.unwrap();
-    assert!(started.elapsed() >= 30 * SECOND, "{:?}", started.elapsed());
-    let stalled = chunks(1).chain(stream::pending());
-    assert_eq!(phase(client.post().body_stream(stalled).send().await.unwrap_err()), (Phase::Headers, 7 * SECOND));
+    client.post().body_stream(chunks(8)).send().await.unwrap();
+    assert!(started.elapsed() >= 40 * SECOND, "{:?}", started.elapsed());
+
+    let started = Instant::now();
+    let stalled = client.post().body_stream(chunks(1).chain(stream::pending()));
+    assert_eq!(phase(stalled.send().await.unwrap_err()), (Phase::Headers, 7 * SECOND));
+    let waited = started.elapsed() - 5 * SECOND;
+    assert!(waited >= limit && waited < limit + SECOND, "{waited:?} after the last chunk");
+}
+
+#[tokio::test(start_paused = true)]
+async fn header_timeout_runs_from_the_last_sent_chunk() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::ok()).await;
+    check_header_timeout_of_uploads(server.config().into(), 7 * SECOND).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -15,7 +16,8 @@ use pintle_restreq::{Error, RestClient, RestClientConfig, TransportBody, Transpo
 use tower_layer::layer_fn;
 use tower_service::Service;
 
-use crate::support::{End, Reply, Server, closed_port, soon};
+use crate::deadlines::check_header_timeout_of_uploads;
+use crate::support::{End, Reply, Server, closed_port, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -207,4 +209,37 @@ async fn client_is_a_tower_service() {
     assert_eq!((&*seen.uri, seen.header("x-a"), &seen.body[..]), ("/api/v1?dryRun=All", Some("b"), &b"body"[..]));
     let stream = soon(client.call(Request::new(Bytes::new()))).await.unwrap().into_body();
     assert_eq!(soon(stream.try_collect::<Vec<_>>()).await.unwrap(), ["{}"], "a layer's body is a stream");
+}
+
+/// A service without connections. It responds when it has received the whole body.
+#[derive(Clone)]
+struct Local;
+
+impl Service<Request<TransportBody>> for Local {
+    type Response = Response<Full<Bytes>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<TransportBody>) -> Self::Future {
+        Box::pin(async move {
+            request.into_body().collect().await?;
+            Ok(Response::new(Full::default()))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn header_timeout_of_layer_runs_from_last_sent_chunk() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::ok()).await;
+    let layer = TransportLayer::new(layer_fn(|transport: TransportService| transport));
+    // A service that replaces the transport may connect first, so the limit contains the connect timeout.
+    for (layer, limit) in [(layer, 7), (TransportLayer::in_place(Local), 37)] {
+        let config = RestClientConfig { transport_layer: Some(layer), ..server.config().into() };
+        check_header_timeout_of_uploads(config, Duration::from_secs(limit)).await;
+    }
 }
