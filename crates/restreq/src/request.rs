@@ -291,9 +291,16 @@ impl Request {
     /// Sets the maximum number of retries. 10 by default. This setter works even if an earlier setter has failed.
     ///
     /// A request is retried if the server asks for it with `Retry-After`, like in client-go. After a 5xx other than 501
-    /// and 503, the server may already have made the change. Requests that would then make a second change, such as a
-    /// create with `generateName` or a JSON patch without a `test` operation, are not retried. After a lost connection,
-    /// only requests that change nothing when they are repeated are retried.
+    /// and 503, the server may already have made the change. Unlike in client-go, the following requests are not
+    /// retried in this case, because they could make a second change:
+    ///
+    /// - a create with `generateName`
+    /// - a JSON patch, unless it begins with a `test` operation for `/metadata/resourceVersion`. Only other `test`
+    ///   operations may precede this operation.
+    /// - a POST to a subresource other than `binding`, `eviction` and `token`
+    /// - a POST or PATCH to a proxy
+    ///
+    /// After a lost connection, only requests that change nothing when they are repeated are retried.
     ///
     /// If the request has no deadline, the total pause between attempts is limited to one minute. When this limit is
     /// reached, or when the retry budget of the client is exhausted, the last response is returned. The retry budget

@@ -21,7 +21,7 @@ use crate::error::Error;
 ///
 /// The decision depends on the outcome of the attempt and on the consequences of repeating the request:
 ///
-/// | | read | guarded write | other write | create of a generated name |
+/// | | read | guarded write | other write | accumulating write |
 /// |---|---|---|---|---|
 /// | 429 or 501 with `Retry-After` | retry | retry | retry | retry |
 /// | 503 with `Retry-After` | retry | retry, in doubt | retry, in doubt | retry, in doubt |
@@ -34,9 +34,14 @@ use crate::error::Error;
 /// - `Retry-After` is a number of seconds or a date. After a 5xx response, the server may have processed the request,
 ///   because the status may come from a proxy. If a retry that the table marks as "in doubt" fails, the error is
 ///   [`Error::Retried`].
-/// - A guarded write is a PUT or PATCH with a `resourceVersion`, a DELETE with a precondition, or a server-side apply.
-///   If such a write is repeated, it does not change the cluster a second time.
-/// - If a create request with a generated name were repeated, it would silently create a second object.
+/// - A guarded write is a PUT or PATCH with a `resourceVersion`, a JSON patch that first tests the `resourceVersion`, a
+///   DELETE with a precondition, or a server-side apply. If such a write is repeated, it does not change the cluster a
+///   second time.
+/// - If an accumulating write were repeated, it could silently make a second change. Accumulating writes are creates of
+///   a generated name, all other JSON patches, and POST requests to a subresource other than `binding`, `eviction` and
+///   `token`. They also include POST and PATCH requests to a proxy, because the application behind the proxy may
+///   process a request twice. client-go repeats accumulating writes after all 5xx responses with `Retry-After`.
+/// - Other POST requests, such as the create of a named object, either fail or do no harm when they are repeated.
 /// - As in client-go, a failed connection attempt is not retried. The caller can safely retry it, with its own deadline
 ///   and back-off. A request that has missed its deadline is not retried either.
 /// - A request whose body can only be read once is never retried.
@@ -184,26 +189,38 @@ impl Outcome {
     }
 }
 
+/// The subresource whose requests are forwarded to an application.
+const PROXY: &str = "proxy";
+
+/// The subresources of POST requests that are repeated as in client-go. A create request has no subresource. A second
+/// eviction is like a second DELETE, a second binding fails, and a second token does no harm.
+const REPEATABLE_POSTS: [&str; 4] = ["", "binding", "eviction", "token"];
+
 impl Repetition {
     /// Returns `true` if repeating the request does not change anything.
     fn changes_nothing(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
 
-    pub(crate) fn of(method: &Method, headers: &HeaderMap, body: &Body) -> Self {
+    /// `subresource` is the subresource in the path of the request, or an empty string.
+    pub(crate) fn of(method: &Method, subresource: &str, headers: &HeaderMap, body: &Body) -> Self {
         let fields = || BodyFields::of(body).unwrap_or_default();
         let is_guarded = match method.as_str() {
             "GET" | "HEAD" | "OPTIONS" => return Self::Harmless,
+            "PUT" | "DELETE" if subresource == PROXY => return Self::Unsafe,
+            _ if subresource == PROXY => return Self::Accumulates,
             "PUT" => fields().metadata.has_resource_version(),
             "PATCH" if is_json_patch(headers) => {
-                return if has_test(body) { Self::Unsafe } else { Self::Accumulates };
+                return if tests_resource_version(body) { Self::Guarded } else { Self::Accumulates };
             }
             "PATCH" => is_apply(headers) || fields().metadata.has_resource_version(),
             "DELETE" => {
                 let Preconditions { uid, resource_version } = fields().preconditions;
                 !uid.is_empty() || !resource_version.is_empty()
             }
-            "POST" if has_generated_name(body) => return Self::Accumulates,
+            "POST" if !REPEATABLE_POSTS.contains(&subresource) || has_generated_name(body) => {
+                return Self::Accumulates;
+            }
             _ => false,
         };
         if is_guarded { Self::Guarded } else { Self::Unsafe }
@@ -223,15 +240,19 @@ fn has_generated_name(body: &Body) -> bool {
     }
 }
 
-/// Returns `true` if `body` is a JSON patch with a `test` operation. If the patch was already applied, such a test
-/// usually fails.
-fn has_test(body: &Body) -> bool {
+/// Returns `true` if `body` is a JSON patch that first tests the `resourceVersion`. If the patch was already applied,
+/// this test fails. Any other test can pass twice, for example a test of the `uid` in a patch that adds a list item.
+fn tests_resource_version(body: &Body) -> bool {
     #[derive(Deserialize)]
-    struct Operation<'a> {
-        op: &'a str,
+    struct Operation {
+        op: String,
+        path: String,
     }
     let Body::Bytes(text) = body else { return false };
-    serde_json::from_slice::<Vec<Operation<'_>>>(text).is_ok_and(|all| all.iter().any(|one| one.op == "test"))
+    let operations = serde_json::from_slice::<Vec<Operation>>(text).unwrap_or_default();
+    // Operations before the test could change the tested value.
+    let mut tests = operations.iter().take_while(|operation| operation.op == "test");
+    tests.any(|test| test.path == "/metadata/resourceVersion")
 }
 
 fn is_apply(headers: &HeaderMap) -> bool {
@@ -398,18 +419,6 @@ mod tests {
             ("PATCH", "application/apply-patch+yaml", "a: b", Repetition::Guarded),
             ("PATCH", "application/merge-patch+json", plain, Repetition::Unsafe),
             ("PATCH", "application/merge-patch+json", versioned, Repetition::Guarded),
-            (
-                "PATCH",
-                "application/json-patch+json",
-                r#"[{"op":"add","path":"/a/-","value":1}]"#,
-                Repetition::Accumulates,
-            ),
-            (
-                "PATCH",
-                "application/json-patch+json",
-                r#"[{"op":"test","path":"/a","value":1},{"op":"add","path":"/a","value":2}]"#,
-                Repetition::Unsafe,
-            ),
             ("DELETE", "", none, Repetition::Unsafe),
             ("DELETE", "", r#"{"preconditions":{"uid":"u"}}"#, Repetition::Guarded),
             ("DELETE", "", r#"{"preconditions":{"resourceVersion":"7"}}"#, Repetition::Guarded),
@@ -420,8 +429,48 @@ mod tests {
                 headers.insert(CONTENT_TYPE, kind.parse().unwrap());
             }
             let body = if body.is_empty() { Body::Empty } else { Body::Bytes(body.into()) };
-            let repetition = Repetition::of(&method.parse().unwrap(), &headers, &body);
+            let repetition = Repetition::of(&method.parse().unwrap(), "", &headers, &body);
             assert_eq!(repetition, expected, "{method} {kind} {body:?}");
+        }
+    }
+
+    #[test]
+    fn only_resource_version_test_guards_a_json_patch() {
+        let test = |path: &str| format!(r#"{{"op":"test","path":"{path}","value":"7"}}"#);
+        let (version, uid) = (&*test("/metadata/resourceVersion"), &*test("/metadata/uid"));
+        let add = r#"{"op":"add","path":"/spec/list/-","value":"a\"b"}"#;
+        let forge = r#"{"op":"add","path":"/metadata/resourceVersion","value":"7"}"#;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, "application/json-patch+json".parse().unwrap());
+        for (operations, expected) in [
+            (vec![add], Repetition::Accumulates),
+            (vec![uid, add], Repetition::Accumulates),
+            (vec![version, add], Repetition::Guarded),
+            (vec![uid, version, add], Repetition::Guarded),
+            (vec![forge, version, add], Repetition::Accumulates),
+        ] {
+            let body = Body::Bytes(format!("[{}]", operations.join(",")).into());
+            assert_eq!(Repetition::of(&Method::PATCH, "", &headers, &body), expected, "{operations:?}");
+        }
+    }
+
+    #[test]
+    fn repetition_depends_on_the_subresource() {
+        let body = Body::Bytes(r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#.into());
+        for (method, subresource, expected) in [
+            (Method::POST, "eviction", Repetition::Unsafe),
+            (Method::POST, "binding", Repetition::Unsafe),
+            (Method::POST, "token", Repetition::Unsafe),
+            (Method::POST, "restart", Repetition::Accumulates),
+            (Method::PUT, "status", Repetition::Guarded),
+            (Method::GET, "proxy", Repetition::Harmless),
+            (Method::PUT, "proxy", Repetition::Unsafe),
+            (Method::DELETE, "proxy", Repetition::Unsafe),
+            (Method::POST, "proxy", Repetition::Accumulates),
+            (Method::PATCH, "proxy", Repetition::Accumulates),
+        ] {
+            let repetition = Repetition::of(&method, subresource, &HeaderMap::new(), &body);
+            assert_eq!(repetition, expected, "{method} {subresource}");
         }
     }
 

@@ -116,7 +116,8 @@ impl<'a> Retrying<'a> {
     }
 
     fn wait(&mut self, outcome: &Answer, is_stale: bool) -> Option<Duration> {
-        let parts = &*self.request.parts;
+        let request = self.request;
+        let parts = &*request.parts;
         let outcome = match outcome {
             Ok(answer) if parts.returns_429 && answer.status() == StatusCode::TOO_MANY_REQUESTS => Outcome::Final,
             Ok(answer) => Outcome::of_response(answer.status(), answer.headers()),
@@ -128,7 +129,10 @@ impl<'a> Retrying<'a> {
             _ if mode.has_effect() => Repetition::Accumulates,
             // A read of a stream is only retried if it was sent on a reused connection that had died while idle.
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
-            _ => Repetition::of(&parts.method, &parts.headers, &parts.body),
+            _ => {
+                let subresource = request.subresource_of_path().unwrap_or_default();
+                Repetition::of(&parts.method, &subresource, &parts.headers, &parts.body)
+            }
         })?;
         let may_wait = !self.retry.uses_budget(outcome) || parts.client.shared.retries.withdraw(Instant::now());
         let is_in_time = match self.deadline {

@@ -132,6 +132,23 @@ impl Request {
         format!("{base}/{}{query}", parts.join("/"))
     }
 
+    /// Returns the subresource in the path, such as `eviction`, even if the path was set as a whole.
+    pub(crate) fn subresource_of_path(&self) -> Option<String> {
+        let path = self.path();
+        let beneath = path.strip_prefix(&*self.parts.client.shared.base.path)?;
+        let parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
+        let resource = match *parts.first()? {
+            "api" => 2,
+            "apis" => 3,
+            _ => return None,
+        };
+        let object = match parts.get(resource..)? {
+            ["namespaces", _, object @ ..] => object,
+            object => object,
+        };
+        object.get(2).map(|subresource| (*subresource).to_owned())
+    }
+
     pub(crate) fn path(&self) -> String {
         let resource = self.parts.resource.as_deref().unwrap_or_default();
         let is_lower = resource.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());

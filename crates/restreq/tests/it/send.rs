@@ -222,6 +222,27 @@ async fn generate_name_create_is_retried_only_if_rejected() {
 }
 
 #[tokio::test]
+async fn post_to_unknown_subresource_is_not_repeated_after_502() {
+    for (path, sent) in [
+        ("/api/v1/namespaces/a/pods", 2),
+        ("/api/v1/namespaces", 2),
+        ("/apis/example.com/v1/widgets", 2),
+        ("/api/v1/namespaces/a/pods/b/eviction", 2),
+        ("/api/v1/namespaces/a/services/b/proxy/orders", 1),
+        ("/api/v1/nodes/b/proxy/run", 1),
+        ("/apis/example.com/v1/namespaces/a/widgets/b/restart", 1),
+        ("/apis/example.com/v1/widgets/b/restart", 1),
+    ] {
+        let server = Server::start([Reply::later(502, 0)]).await;
+        let mut config = server.config();
+        config.server.push_str("/prefix");
+        let request = RestClient::new(config).unwrap().post().abs_path([path]).body(r#"{"metadata":{"name":"c"}}"#);
+        let outcome = soon(request.send()).await;
+        assert_eq!((server.seen().len(), outcome.is_ok()), (sent, sent == 2), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn unsent_retry_keeps_the_doubt_about_a_write() {
     let server = Server::start([Reply::later(504, 0)]).await;
     let mut config = server.config();
