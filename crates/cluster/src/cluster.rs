@@ -330,7 +330,7 @@ impl Cluster {
     }
 
     /// Stops this cluster like [`shutdown`](Self::shutdown), but waits at most `limit` in total. Pending Events are
-    /// written for at most 5 s.
+    /// written for at most 5 s. If an informer is blocked, half of `limit` remains for the Events.
     ///
     /// # Cancel safety
     ///
@@ -338,11 +338,14 @@ impl Cluster {
     pub async fn shutdown_within(self, limit: Duration) {
         let started = Instant::now();
         // User code, such as the decoding of an object, can block the task of an informer. The task then ends later.
-        let _ = timeout(limit, self.inner.informers.shutdown()).await;
+        let stop_informers = |limit| timeout(limit, self.inner.informers.shutdown());
+        let remaining = || limit.saturating_sub(started.elapsed());
+        let _ = stop_informers(limit / 2).await;
         let events = std::mem::replace(&mut *self.events(), Events::Closed);
         if let Events::Open(Some(events)) = events {
-            events.shutdown(limit.saturating_sub(started.elapsed()).min(EVENTS)).await;
+            events.shutdown(remaining().min(EVENTS)).await;
         }
+        let _ = stop_informers(remaining()).await;
         #[cfg(feature = "apiserver")]
         if let Some(Inner { server: Some(server), .. }) = Arc::into_inner(self.inner) {
             server.shutdown().await;
@@ -358,8 +361,10 @@ mod tests {
     use std::time::Duration;
 
     use pintle_apiserver::RequestVerb;
-    use pintle_apiserver::faults::{Fault, Rule};
-    use pintle_meta::{ObjectMeta, WriteOptions, resource};
+    use pintle_apiserver::faults::{Answer, Fault, Rule};
+    use pintle_events::{Event, EventType};
+    use pintle_informer::Transform;
+    use pintle_meta::{ListOptions, ObjectMeta, WriteOptions, resource};
     use serde::{Deserialize, Deserializer, Serialize};
     use tokio::sync::Notify;
 
@@ -438,5 +443,53 @@ mod tests {
         PERMIT.set(()).unwrap();
         informer.shutdown().await;
         ended.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn blocked_informer_leaves_time_for_pending_events() {
+        const SECOND: Duration = Duration::from_secs(1);
+        // Without sockets, the paused clock does not advance while a request is processed.
+        let server = ApiServer::start(ApiServerConfig::default()).await.unwrap();
+        let transport = Some(TransportLayer::in_place(server.in_process()));
+        let client = Some(server.client_config());
+        let cluster = Cluster::connect(ClusterConfig { client, transport, ..ClusterConfig::default() }).unwrap();
+        let map = ConfigMap { metadata: ObjectMeta::new("default", "a") };
+        cluster.api().create(&map, &WriteOptions::default()).await.unwrap();
+
+        let is_blocked = Arc::new(Notify::new());
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (blocked, released) = (is_blocked.clone(), Mutex::new(released));
+        let transform: Transform<ConfigMap> = Arc::new(move |_: &mut ConfigMap| {
+            blocked.notify_one();
+            // Nothing is sent. `recv` returns an error when the test drops the sender.
+            released.lock().unwrap().recv().unwrap_err();
+        });
+        let config = InformerConfig { transform: Some(transform), ..InformerConfig::default() };
+        // The informer blocks a thread of another runtime, so the clock of this runtime can advance.
+        let other = tokio::runtime::Runtime::new().unwrap();
+        let informer = {
+            let _entered = other.enter();
+            cluster.informer_with(cluster.api(), config)
+        };
+        is_blocked.notified().await;
+
+        // After the second failure, the next attempt is due in 10 s.
+        let unavailable = Fault::Answer(Answer { body: Some("unavailable".into()), ..Answer::new(500) });
+        let (verb, resource) = (Some(RequestVerb::Create), Some("events".into()));
+        let rule = server.faults().add(Rule { verb, resource, times: Some(2), ..Rule::new(unavailable) });
+        cluster.recorder("test").event(&map, EventType::Normal, "Tested", "a message");
+        while server.faults().hits_of(rule) < 2 {
+            tokio::time::sleep(SECOND).await;
+        }
+        let ended = timeout(60 * SECOND, cluster.clone().shutdown_within(8 * SECOND)).await;
+        let events = cluster.api::<Event>().list(&ListOptions::default()).await;
+
+        drop(release);
+        informer.shutdown().await;
+        other.shutdown_background();
+        server.shutdown().await;
+        ended.unwrap();
+        let reasons: Vec<_> = events.unwrap().items.into_iter().map(|event| event.reason).collect();
+        assert_eq!(reasons, ["Tested"]);
     }
 }
