@@ -10,7 +10,8 @@ const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPor
 /// Returns the positions in `sent` and `before` of each element of `after`. A new element has no positions.
 pub(crate) fn origins(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Option<(usize, usize)>> {
     let identity =
-        IDENTITIES.iter().find_map(|field| Some((field, identities(before, field)?, identities(after, field)?)));
+        IDENTITIES.iter().find_map(|field| Some((*field, identities(before, field)?, identities(after, field)?)));
+    let field = identity.as_ref().map(|(field, ..)| *field);
     let mut sent_at: Vec<_> = (0..before.len()).collect();
     let mut origins = match identity {
         Some((field, before, after)) => {
@@ -22,7 +23,7 @@ pub(crate) fn origins(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<
         }
         None => equal_elements(before, after),
     };
-    match_positions(&mut origins, before.len());
+    match_positions(&mut origins, before, after, field);
     origins.into_iter().map(|origin| origin.map(|at| (sent_at[at], at))).collect()
 }
 
@@ -60,15 +61,38 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().enumerate().map(origin).collect()
 }
 
-/// Matches the elements that have no origin by position if the lengths of the lists are equal. An element of the
-/// original list has at most one match.
-fn match_positions(origins: &mut [Option<usize>], before: usize) {
-    if origins.len() != before {
+/// Matches the elements that have no origin by position if the lengths of the lists are equal. If `field` identifies
+/// the elements, only matches elements whose other fields are equal. An element of the original list has at most one
+/// match.
+fn match_positions(origins: &mut [Option<usize>], before: &[Value], after: &[Value], field: Option<&str>) {
+    if after.len() != before.len() {
         return;
     }
-    let mut is_free = vec![true; before];
+    let mut is_free = vec![true; before.len()];
     origins.iter().flatten().for_each(|at| is_free[*at] = false);
-    for (at, origin) in origins.iter_mut().enumerate().filter(|(at, _)| is_free[*at]) {
-        origin.get_or_insert(at);
+    for (at, origin) in origins.iter_mut().enumerate().filter(|(at, origin)| is_free[*at] && origin.is_none()) {
+        if field.is_none_or(|field| differ_only_in(field, &before[at], &after[at])) {
+            *origin = Some(at);
+        }
+    }
+}
+
+/// Returns `true` if two objects with the field `field` have the same other fields. Ignores the order of lists, because
+/// the order of a `HashSet` can change.
+fn differ_only_in(field: &str, before: &Value, after: &Value) -> bool {
+    let (Value::Object(before), Value::Object(after)) = (sorted(before), sorted(after)) else { return false };
+    before.len() == after.len() && before.iter().all(|(name, value)| name == field || after.get(name) == Some(value))
+}
+
+/// Sorts the elements of all lists. The order of a `HashSet` differs each time that it is decoded.
+pub(crate) fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(list) => {
+            let mut list: Vec<_> = list.iter().map(sorted).collect();
+            list.sort_by_cached_key(Value::to_string);
+            list.into()
+        }
+        Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), sorted(member))).collect(),
+        scalar => scalar.clone(),
     }
 }

@@ -102,7 +102,10 @@ impl Webhook {
     ///    `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a unique value in each element. If no
     ///    field identifies the elements, equal elements match.
     /// 2. If the length of the list has not changed, two elements that are still unmatched at the same position match.
-    ///    Therefore, a handler can change the field that identifies an element.
+    ///    If a field identifies the elements, they match only if all their other declared fields are equal. Therefore,
+    ///    an element keeps its undeclared fields if a handler changes only the field that identifies the element. An
+    ///    element that replaces another element does not inherit its undeclared fields, for example the
+    ///    `securityContext` of a container.
     ///
     /// The remaining elements of the result are new. The remaining elements of the original list are removed, including
     /// their undeclared fields.

@@ -185,6 +185,27 @@ async fn element_keeps_unknown_fields_when_its_identity_changes() {
 }
 
 #[tokio::test]
+async fn replaced_element_inherits_no_unknown_fields() {
+    let privileged = json!({"privileged": true});
+    let sent = pod(json!([
+        {"name": "a", "image": "i"},
+        {"name": "b", "image": "old", "securityContext": privileged},
+        {"name": "c", "image": "i", "securityContext": privileged},
+    ]));
+    let patch = patch_of(&sent, |pod: &mut Pod| {
+        pod.spec.containers[1] = container("x");
+        pod.spec.containers[2].name = "y".into();
+    });
+    let patched = apply(&sent, &patch.await.unwrap());
+    let expected = json!([
+        {"name": "a", "image": "i"},
+        {"name": "x", "image": "i", "ports": []},
+        {"name": "y", "image": "i", "securityContext": privileged},
+    ]);
+    assert_eq!(patched["spec"]["containers"], expected);
+}
+
+#[tokio::test]
 async fn moved_elements_without_identity_keep_their_unknown_fields() {
     let sent = spec(
         json!({"backends": [{"host": "b", "timeout": 1}, {"host": "a", "timeout": 2}, {"host": "C", "timeout": 3}]}),
@@ -412,6 +433,13 @@ fn origin(element: &Value) -> Option<u64> {
     element.get("unknown").map(|unknown| unknown["of"][0].as_u64().unwrap())
 }
 
+/// Returns the fields of the container other than its name. The lists are sorted.
+fn content(container: &Container) -> (&Option<String>, Vec<u16>, &HashSet<String>) {
+    let mut ports = container.ports.clone();
+    ports.sort_unstable();
+    (&container.image, ports, &container.capabilities)
+}
+
 fn names(pod: &Pod) -> Option<Vec<&str>> {
     let names: Vec<_> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
     let distinct: std::collections::BTreeSet<_> = names.iter().collect();
@@ -445,7 +473,12 @@ proptest! {
         }
         if let (Some(before), Some(after)) = (names(&sent), names(&returned)) {
             for (at, name) in after.iter().enumerate() {
-                let renamed = || (before.len() == after.len() && !after.contains(&before[at])).then_some(at);
+                let renamed = || {
+                    let is_replaced = before.len() == after.len() && !after.contains(&before[at]);
+                    is_replaced.then_some(at).filter(|at| {
+                        content(&sent.spec.containers[*at]) == content(&returned.spec.containers[*at])
+                    })
+                };
                 let expected = before.iter().position(|old| old == name).or_else(renamed);
                 let container = &patched["spec"]["containers"][at];
                 prop_assert_eq!(origin(container), expected.map(|at| at as u64), "{}", name);
