@@ -60,6 +60,8 @@ pub(super) struct CustomStrategy {
     form: u64,
     /// The webhook conversions of the current request.
     calls: Option<WebhookCalls>,
+    /// Whether objects are stored in this version instead of the storage version.
+    keeps_version: bool,
 }
 
 impl CustomStrategy {
@@ -91,6 +93,7 @@ impl CustomStrategy {
             deprecation,
             form: super::hash(&(versions_hash, &versions.api_versions, index)),
             calls: None,
+            keeps_version: false,
             versions,
         }
     }
@@ -331,14 +334,15 @@ impl Strategy for CustomStrategy {
 
     fn to_stored(&self, mut object: Json) -> Json {
         let names = &self.versions.api_versions;
-        let (Some(own), Some(storage)) = (names.get(self.index), names.get(self.versions.storage_index)) else {
+        let storage_index = if self.keeps_version { self.index } else { self.versions.storage_index };
+        let (Some(own), Some(storage)) = (names.get(self.index), names.get(storage_index)) else {
             return object;
         };
         if let Some(converted) = self.convert_by_webhook(&object, own, storage) {
             object = converted;
             self.versions
                 .schemas
-                .get(self.versions.storage_index)
+                .get(storage_index)
                 .into_iter()
                 .for_each(|schema| drop(prune::prune(schema, &mut object)));
         }
@@ -357,6 +361,11 @@ impl Strategy for CustomStrategy {
     fn with_conversions(&self, calls: &WebhookCalls) -> Option<Arc<dyn Strategy>> {
         self.versions.conversion.as_ref()?;
         Some(Arc::new(Self { calls: Some(calls.clone()), ..self.clone() }))
+    }
+
+    fn without_conversions(&self) -> Option<Arc<dyn Strategy>> {
+        self.versions.conversion.as_ref()?;
+        Some(Arc::new(Self { keeps_version: true, ..self.clone() }))
     }
 
     fn needs_webhook(&self, stored_version: &str) -> bool {

@@ -219,6 +219,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// If a webhook converts the objects, returns a strategy that stores objects in this version, without a conversion.
+    fn without_conversions(&self) -> Option<Arc<dyn Strategy>> {
+        None
+    }
+
     /// Returns `true` if a webhook must convert an object that is stored in the version `stored_version`. Only a
     /// strategy that was returned by [`with_conversions`](Self::with_conversions) can return `true`.
     fn needs_webhook(&self, _stored_version: &str) -> bool {

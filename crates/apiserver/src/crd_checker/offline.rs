@@ -200,6 +200,7 @@ impl Offline {
         // A create request drops the status, so write the old status separately for transition rules.
         if let Some(status) = old_status.filter(|_| target.kind.splits_status()) {
             let mut object = stored.decode();
+            object.set("apiVersion", stored.version());
             object.set("status", status);
             let expect = Expect::At(stored.revision());
             let change = self.registry.db.put(&resource, &key, expect, object);
@@ -209,6 +210,12 @@ impl Offline {
         let kind = self.kind(&value)?;
         if kind.stored_as != target.kind.stored_as {
             let why = format!("a {} cannot be updated to a {}", target.kind.kind, kind.kind);
+            return Err(Rejection::invalid(why));
+        }
+        if kind.version != target.kind.version && kind.strategy.conversion_webhook().is_some() {
+            let (old, new) = (target.kind.api_version(), kind.api_version());
+            let why =
+                format!("a webhook must convert objects of {old} to {new}: use the same version for both objects");
             return Err(Rejection::invalid(why));
         }
         let sent = metadata_mut(&mut value);
@@ -265,14 +272,20 @@ impl Offline {
         Ok((written, warnings))
     }
 
+    /// Returns the kind of `object`. If a webhook converts the objects of the kind, they are stored in their own
+    /// version, because the checker calls no webhooks.
     fn kind(&self, object: &Json) -> Result<Arc<Kind>, Rejection> {
         let (api_version, kind) = (object.text("/apiVersion"), object.text("/kind"));
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let kinds = self.registry.kinds();
-        kinds.kind(group, version, kind).cloned().ok_or_else(|| {
-            Rejection::invalid(format!(
+        let Some(kind) = kinds.kind(group, version, kind) else {
+            return Err(Rejection::invalid(format!(
                 "no kind {kind:?} is served in version {api_version:?}; is its definition missing?"
-            ))
+            )));
+        };
+        Ok(match kind.strategy.without_conversions() {
+            Some(strategy) => Arc::new(Kind { strategy, ..Kind::clone(kind) }),
+            None => kind.clone(),
         })
     }
 

@@ -18,8 +18,8 @@ impl Rejection {
         &self.status
     }
 
-    /// Returns `true` if the server checked the manifest and rejected it. Returns `false`
-    /// if the manifest cannot be read, or if no definition serves its kind and version.
+    /// Returns `true` if the server checked the manifest and rejected it. Returns `false` if the manifest cannot be
+    /// read, if no definition serves its kind and version, or if a webhook must convert the object.
     pub fn is_from_server(&self) -> bool {
         self.is_from_server
     }

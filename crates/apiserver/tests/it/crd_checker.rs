@@ -220,6 +220,52 @@ fn conversion_webhook_of_a_definition_is_validated() {
     assert!(message(converted(json!({"url": "http://a"}), &["v1"])).contains("'https' is the only allowed URL scheme"));
 }
 
+/// Returns a checker for a definition with a conversion webhook. The storage version v1 has the field `spec.domain`,
+/// and v2 has the immutable field `spec.host`.
+fn converted() -> CrdChecker {
+    let rule = json!({"rule": "self == oldSelf", "message": "the host is immutable"});
+    let host = json!({"type": "string", "x-kubernetes-validations": [rule]});
+    let mut new = definition("sites", "Site", json!({"type": "object", "properties": {"host": host}}));
+    let mut new = new["spec"]["versions"][0].take();
+    new.set("name", "v2");
+    new.set("storage", false);
+    let mut definition = definition("sites", "Site", spec());
+    let old = definition["spec"]["versions"][0].take();
+    definition["spec"].set("versions", json!([old, new]));
+    let webhook = json!({"clientConfig": {"url": "https://example.com/convert"}, "conversionReviewVersions": ["v1"]});
+    definition["spec"].set("conversion", json!({"strategy": "Webhook", "webhook": webhook}));
+    CrdChecker::new(definition).expect("a valid definition")
+}
+
+#[test]
+fn object_with_conversion_webhook_is_checked_in_its_version() {
+    let crd = converted();
+    let site = |host: &str| json!({"apiVersion": "example.com/v2", "kind": "Site", "spec": {"host": host}});
+    let with_phase = |phase: &str| {
+        let mut site = site("a");
+        site.set("status", json!({"phase": phase}));
+        site
+    };
+    assert_eq!(crd.create(site("a")).expect("a valid object").object["spec"]["host"], "a");
+    crd.assert_accepts_update(site("a"), site("a"));
+    crd.assert_rejects_update(site("a"), site("b"), "the host is immutable");
+    let updated = crd.update_status(with_phase("a"), with_phase("b")).expect("a valid update").object;
+    assert_eq!((&updated["spec"]["host"], &updated["status"]["phase"]), (&"a".into(), &"b".into()));
+    let error = crd.update_status(with_phase("b"), with_phase("a")).unwrap_err().to_string();
+    assert!(error.contains("phases never go back"), "{error}");
+}
+
+#[test]
+fn update_that_needs_a_conversion_webhook_is_an_error() {
+    let old = json!({"apiVersion": "example.com/v1", "kind": "Site", "spec": {"domain": "a"}});
+    let new = json!({"apiVersion": "example.com/v2", "kind": "Site", "spec": {"host": "a"}});
+    let rejection = converted().update(old, new).unwrap_err();
+    assert!(!rejection.is_from_server());
+    let expected =
+        "a webhook must convert objects of example.com/v1 to example.com/v2: use the same version for both objects";
+    assert_eq!(rejection.to_string(), expected);
+}
+
 #[test]
 fn replacement_that_is_not_served_keeps_the_old_definition() {
     let mut crd = checker(spec());
