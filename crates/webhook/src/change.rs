@@ -70,7 +70,7 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
 }
 
 /// Replaces the parts of `merged` that decode as `decoded` instead of `expected` with the parts of `after`. Lists are
-/// replaced as a whole. The elements of all lists in `decoded` and `expected` are [sorted].
+/// replaced as a whole. The elements of all lists in `decoded` and `expected` are [sorted](crate::elements::sorted).
 pub(crate) fn correct(merged: &mut Value, decoded: &Value, expected: &Value, after: &Value) {
     if decoded == expected {
         return;
@@ -91,19 +91,6 @@ pub(crate) fn correct(merged: &mut Value, decoded: &Value, expected: &Value, aft
             }
         }
         (merged, ..) => merged.clone_from(after),
-    }
-}
-
-/// Sorts the elements of all lists. The order of a `HashSet` differs each time that it is decoded.
-pub(crate) fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Array(list) => {
-            let mut list: Vec<_> = list.iter().map(sorted).collect();
-            list.sort_by_cached_key(Value::to_string);
-            list.into()
-        }
-        Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), sorted(member))).collect(),
-        scalar => scalar.clone(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::admission::Admission;
 use crate::answer::{Allowed, Denial, Notes};
 use crate::change;
 use crate::decode::decode;
+use crate::elements;
 use crate::failure_policy::FailurePolicy;
 use crate::review::{AdmissionRequest, Operation};
 
@@ -107,9 +108,9 @@ fn changes<T: DeserializeOwned + Serialize>(
     let decoded = re_encoded::<T>(&merged)?;
     if decoded != after {
         // The type may change a value when it decodes the value. It may even be unable to decode its own JSON.
-        let expected = change::sorted(&re_encoded::<T>(&after).unwrap_or_else(|_| after.clone()));
-        change::correct(&mut merged, &change::sorted(&decoded), &expected, &after);
-        if change::sorted(&re_encoded::<T>(&merged)?) != expected {
+        let expected = elements::sorted(&re_encoded::<T>(&after).unwrap_or_else(|_| after.clone()));
+        change::correct(&mut merged, &elements::sorted(&decoded), &expected, &after);
+        if elements::sorted(&re_encoded::<T>(&merged)?) != expected {
             let why = "the changed object would decode as another object than the one that the handler returned";
             return Err(Denial::internal(why.into()));
         }

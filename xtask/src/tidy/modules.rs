@@ -27,8 +27,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "serving",
         &[
-            "body gzip heads indent offload tls webhook_client",
-            "body_budget framing header_blocks",
+            "body gzip heads indent offload tls",
+            "body_budget framing header_blocks webhook_client",
             "activity",
             "streams",
         ],

@@ -118,7 +118,7 @@ mod tests {
         let reviewed = left();
         assert!(reviewed > 0);
         register_failing_webhook(&registry);
-        let failure = deletion.await.err().expect("the webhook fails");
+        let failure = deletion.await.expect_err("the webhook fails");
         assert!(failure.status.message.contains("failed calling webhook"), "{}", failure.status.message);
         assert_eq!(left(), reviewed);
     }

@@ -11,7 +11,7 @@ use http::uri::Authority;
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use pintle_serving::body::{ResponseBody, full};
 
-use crate::ApiServerConfig;
+use crate::config::ApiServerConfig;
 
 /// The endings of names that nobody can register in the public DNS. Devices in the local network can claim such names.
 const PRIVATE: [&str; 3] = [".internal", ".local", ".svc"];
