@@ -478,9 +478,12 @@ mod tests {
         let (verb, resource) = (Some(RequestVerb::Create), Some("events".into()));
         let rule = server.faults().add(Rule { verb, resource, times: Some(2), ..Rule::new(unavailable) });
         cluster.recorder("test").event(&map, EventType::Normal, "Tested", "a message");
-        while server.faults().hits_of(rule) < 2 {
-            tokio::time::sleep(SECOND).await;
-        }
+        let fail_twice = async {
+            while server.faults().hits_of(rule) < 2 {
+                tokio::time::sleep(SECOND).await;
+            }
+        };
+        timeout(600 * SECOND, fail_twice).await.unwrap();
         let ended = timeout(60 * SECOND, cluster.clone().shutdown_within(8 * SECOND)).await;
         let events = cluster.api::<Event>().list(&ListOptions::default()).await;
 
