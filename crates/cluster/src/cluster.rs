@@ -332,6 +332,9 @@ impl Cluster {
     /// Stops this cluster like [`shutdown`](Self::shutdown), but waits at most `limit` in total. Pending Events are
     /// written for at most 5 s. If an informer is blocked, half of `limit` remains for the Events.
     ///
+    /// The limit needs the timers of the runtime. Code that blocks one thread of a runtime can stop its timers, even if
+    /// the runtime has more threads.
+    ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the remaining components stop when the cluster's last clone is dropped.
@@ -432,17 +435,23 @@ mod tests {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread")]
+    #[tokio::test]
     async fn shutdown_does_not_wait_for_a_blocked_informer() {
         let cluster = Cluster::embedded().await.unwrap();
         let map = ConfigMap { metadata: ObjectMeta::new("default", "a") };
         cluster.api().create(&map, &WriteOptions::default()).await.unwrap();
-        let informer = cluster.informer::<Blocking>();
-        IS_DECODING.notified().await;
+        // The blocked thread can be the one that fires its runtime's timers, so the informer runs on another runtime.
+        let other = tokio::runtime::Runtime::new().unwrap();
+        let informer = {
+            let _entered = other.enter();
+            cluster.informer::<Blocking>()
+        };
+        timeout(Duration::from_secs(60), IS_DECODING.notified()).await.unwrap();
         let ended = timeout(Duration::from_secs(45), cluster.shutdown_within(Duration::from_millis(10))).await;
         PERMIT.set(()).unwrap();
         informer.shutdown().await;
         ended.unwrap();
+        other.shutdown_background();
     }
 
     #[tokio::test(start_paused = true)]
