@@ -69,13 +69,13 @@ pub struct Cache<T> {
     pub(crate) store: Arc<store::Store<Stored<T>>>,
     /// Decodes objects that are stored as JSON. `None` if every object is decoded when it arrives.
     source: Option<Arc<Source<T>>>,
-    /// Changed only while the writer lock of the store is held.
+    /// Code that changes this field must hold the store's writer lock.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     went_back: AtomicU64,
     parts: Mutex<Parts>,
-    /// `true` if `undecodable` has entries. Changed only while the writer lock of the store is held. For most writes,
-    /// the flag is `false`, and the writer does not lock `undecodable`.
+    /// `true` if `undecodable` has entries. Code that changes this flag must hold the store's writer lock. While the
+    /// flag is `false`, writers do not lock `undecodable`.
     has_undecodable: AtomicBool,
     noted: Noted,
     moved: Moved,
@@ -127,7 +127,7 @@ impl<T: Object> Cache<T> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because dropping them can run user-defined `Drop` code.
         let (before, _gone) = self.commit(prepare, |writer, write| match write {
             Ok(Indexed { write, .. }) => {
                 let before = writer.write(write, |current| version::advance(current, version));
@@ -380,7 +380,8 @@ impl<T: Object> Cache<T> {
     }
 
     /// Replaces objects like [`replace`](Self::replace), and also replaces the entries of undecodable objects. The keys
-    /// of `objects` must be distinct. If `within` is a namespace, replaces only the objects in that namespace.
+    /// of `objects` must be distinct. If `within` is a namespace, this method replaces only the objects in that
+    /// namespace.
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,

@@ -39,11 +39,10 @@ use record::Record;
 /// and the cache stay in memory until the last `Compact<T>` is dropped:
 ///
 /// - The dictionary is built incrementally from the objects that arrive. If the dictionary compresses an object badly,
-///   the object is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **Therefore, the content of
-///   the first Secrets, for example, stays in memory after their deletion.** If several kinds share one type, as with
+///   the object is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **For example, the content
+///   of the first Secrets stays in memory after their deletion.** If several kinds share one type, as with
 ///   [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
-/// - The cache keeps up to 17 recently decoded objects. A decoded object is dropped at the latest when its `Compact` is
-///   dropped.
+/// - The cache keeps up to 17 recently decoded objects. Dropping a `Compact` also drops its decoded object.
 /// - Objects with equal labels, owners and finalizers, such as the pods of a ReplicaSet, share one copy of these
 ///   fields.
 ///

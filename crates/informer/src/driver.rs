@@ -43,7 +43,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// The number of selector changes before the last list began.
+    /// The number of times the selectors had changed when the last list began.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Observed<Stored<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -175,7 +175,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. If the last failure was similar, logs the failure only at debug level, because requests for a
+    /// Logs a failure. A failure like the previous failure is logged only at debug level. For example, requests for a
     /// missing resource fail twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
@@ -225,7 +225,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // The number of selector changes before the last list in the batch began.
+            // The number of times the selectors had changed when the last list in the batch began.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let is_offloaded = is_large || publisher.decodes_on_write();
@@ -333,7 +333,7 @@ pub(crate) fn run<T: Object>(
     }
 }
 
-/// When dropped, reports the informer's end and closes its subscriptions.
+/// Dropping the `End` reports the informer's end and closes its subscriptions.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

@@ -111,8 +111,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list of indices. A writer compares the list's address and repeats its preparation if the address
-        // has changed. Therefore, a write that was prepared while the index could still fail is never committed.
+        // Replace the list of indices. A writer that has prepared a write with the old list then prepares it again.
+        // Therefore, a write that was prepared before this change is never committed.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -159,7 +159,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Prepares a write without locks, and commits the write while holding the writer lock. If the indices have changed
-    /// since the preparation, prepares the write again.
+    /// since the preparation, this method prepares the write again.
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
@@ -180,8 +180,8 @@ impl<T: Object> Cache<T> {
     }
 
     /// Computes an object's index values. If an index function fails, an informer's cache stores the object without
-    /// values in the failed index, so that the failure does not affect other users of the informer. A cache without an
-    /// informer rejects the object.
+    /// values in the failed index. The failure therefore does not affect other users of the informer. A cache without
+    /// an informer rejects the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],

@@ -9,7 +9,7 @@ use tokio::sync::futures::Notified;
 ///
 /// A write performs only one additional atomic load if no task is waiting. No wake-up is lost. A waiting task
 /// increments `waiting` *before* it reads the store, and a writer reads `waiting` *after* it has committed. Between
-/// these two steps, the task and the writer lock the same lock of the store. Therefore, the task reads the committed
+/// these steps, the task and the writer both take the same lock of the store. Therefore, the task reads the committed
 /// state, or the writer sees the incremented `waiting`.
 #[derive(Default)]
 pub(super) struct Moved {

@@ -17,7 +17,7 @@ use crate::version;
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The number of namespace changes in the [`Namespaces`] when the parts were last set. `None` if the parts have not
+    /// The number of times the [`Namespaces`] had changed when the parts were last set. `None` if the parts have not
     /// been set yet.
     choice: Option<u64>,
     has_changed: bool,
@@ -37,7 +37,7 @@ struct Part {
     /// The source has delivered all changes up to this revision. Empty before the first list.
     revision: String,
     reached: String,
-    /// The number of selector changes before the last list began. `None` before the first list.
+    /// The number of times the selectors had changed when the last list began. `None` before the first list.
     listed: Option<u64>,
 }
 
@@ -134,8 +134,8 @@ impl Parts {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// Records that the store contains a complete list of a part. `choice` is the number of selector changes before the
-    /// list began.
+    /// Records that the store contains a complete list of a part. `choice` is the number of times the selectors had
+    /// changed when the list began.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {

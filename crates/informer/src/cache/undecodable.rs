@@ -62,7 +62,7 @@ impl<T: Object> Cache<T> {
         self.lock_undecodable().get(key).cloned()
     }
 
-    /// Returns the entry of a stored state that is known to be undecodable and that the cache no longer contains.
+    /// Returns the entry for `state` if `state` is known to be undecodable and has an entry.
     pub(crate) fn entry_of(&self, state: &Stored<T>) -> Option<Undecodable> {
         let entry = if state.is_bad() { self.entry(&state.key()) } else { None };
         entry.filter(|entry| entry.uid == state.uid() && entry.resource_version == state.resource_version())

@@ -1,9 +1,9 @@
-//! A compressor for texts of a few kilobytes that resemble known texts. The compressor uses LZ77 with a dictionary that
-//! is hashed only once.
+//! A compressor for texts of a few kilobytes that are similar to earlier texts. The compressor uses LZ77 with a
+//! dictionary that is hashed only once.
 //!
-//! Two features suit API objects. The values of a field often have the same length in different objects. Therefore, the
-//! text before and after a changed field is copied from the same distance, and the second copy takes only one byte.
-//! Two hexadecimal digits, as in uids and digests, are stored in one byte.
+//! Two features suit API objects. The values of a field often have the same length in different objects. The copy after
+//! a changed field then has the same distance as the copy before the field, and takes only one byte. Two hexadecimal
+//! digits, as in uids and digests, are stored in one byte.
 //!
 //! The compressed data is a sequence of items. An item's first byte determines its type and its length n:
 //!
@@ -71,7 +71,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // The bytes between `done` and the copy require a separate item with one additional byte.
+        // If there are bytes between `done` and `at`, they need their own item, which costs one byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);

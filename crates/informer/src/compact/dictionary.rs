@@ -19,7 +19,7 @@ pub(super) struct Dictionary {
     pub(super) recent: Recent,
 }
 
-/// A text that grows only at its end. A compressed object stores the length that the text had when the object was
+/// A text that changes only by appending. A compressed object stores the length that the text had when the object was
 /// compressed. Decompressing the object requires only the text up to that length.
 #[derive(Clone)]
 struct GrowingText {
@@ -62,7 +62,7 @@ impl Dictionary {
     }
 
     /// Compresses `json`. Returns the compressed object and the length of the dictionary during the compression. The
-    /// compressed object may refer to the text `before`, which is then required to decompress the object.
+    /// compressed object may refer to the text `before`. Decompression then needs the same text.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();

@@ -13,7 +13,7 @@ pub(super) struct Recent(Mutex<Vec<Slot>>);
 type Slot = Option<(usize, Decoded)>;
 type Decoded = Arc<dyn Any + Send + Sync>;
 
-/// The number of slots, which is sufficient for code that reads one object after another. With more slots, a decoded
+/// The number of slots. A few slots are enough for code that reads one object after another. With more slots, a decoded
 /// object has often left the CPU caches before it is dropped. With 127 slots, reading one of 100,000 pods took 50 µs
 /// instead of 37 µs. The number is prime, because allocators often return addresses at regular intervals.
 const SLOTS: usize = 17;
@@ -30,7 +30,7 @@ impl Recent {
         slots.resize_with(SLOTS, || None);
         let before = slots[slot(place)].replace((place, decoded));
         drop(slots);
-        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because dropping them can run user-defined `Drop` code.
         drop(before);
     }
 

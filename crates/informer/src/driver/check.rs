@@ -15,7 +15,7 @@ use crate::stored::{Record, Source, Stored};
 /// An informer is idle if its cache has not been written for this time.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The maximum time for which a check waits until the informer is idle. If the informer is not idle after this time,
+/// The maximum time that a check waits for the informer to become idle. If the informer is not idle after this time,
 /// the check runs between writes and uses at most 10 % of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 

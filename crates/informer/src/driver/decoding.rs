@@ -50,7 +50,7 @@ const INLINE_ITEMS: usize = 16;
 const MAX_BATCHES: usize = 4;
 
 /// The number of received bytes that consume one unit of tokio's cooperative budget. A task has a budget of 128 units
-/// per poll, so a driver reads at most half a megabyte per poll, which takes less than a millisecond.
+/// per poll, so a driver reads at most half a megabyte per poll. Reading this much takes less than a millisecond.
 const BYTES_PER_UNIT: usize = 4 << 10;
 
 pub(super) trait RawSize {
@@ -106,7 +106,7 @@ where
         }
     }
 
-    /// Returns `true` if no batch is being decoded, so that only the source can make progress.
+    /// Returns `true` if no batch is being decoded. The stream then waits only for its source.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
@@ -162,7 +162,8 @@ impl<S, I, O> Drop for Decoding<S, I, O> {
     }
 }
 
-/// Consumes `units` units of the task's cooperative budget. If fewer units remain, consumes the remaining units.
+/// Consumes `units` units of the task's cooperative budget. If fewer units remain, this function consumes the remaining
+/// units.
 fn consume(units: usize, context: &mut Context<'_>) {
     for _ in 0..units {
         match poll_proceed(context) {

@@ -59,7 +59,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         }
     }
 
-    /// Switches to other namespaces. First end the drivers of removed namespaces, so that they write nothing after the
+    /// Switches to other namespaces. The drivers of removed namespaces end first, so that they write nothing after the
     /// objects of their namespaces are deleted.
     async fn switch_to(&mut self, followed: Followed, stop: &CancellationToken) {
         let places = followed.places();

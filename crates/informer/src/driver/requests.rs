@@ -21,7 +21,7 @@ use crate::reflector::{Command, Input};
 use crate::states::States;
 use crate::stored::Stored;
 
-/// Executes a driver's requests. The open watch, and the permit of the list that is in progress.
+/// Executes a driver's requests. Owns the open watch, and the permit of the list in progress.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
     request: Arc<RequestLine>,
@@ -38,7 +38,7 @@ pub(super) struct Requests<T, L: ListWatch> {
 
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// The time after which a request fails if no data arrives.
+    /// A request fails if no data arrives for this time.
     pub(crate) idle: Duration,
     pub(crate) lists: Arc<Semaphore>,
 }
@@ -47,7 +47,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// The number of received objects after which a list in progress reports its progress.
+/// A list in progress reports its progress each time it has received this many more objects.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
