@@ -28,7 +28,7 @@ use crate::version::is_older;
 /// [turn](Publisher::turn), the exclusive right to change the cache. A change is first stored and then sent to all
 /// current subscribers. A new subscriber starts with a snapshot of the cache that is not taken during a write.
 /// Therefore, each subscriber receives the cached objects, and then each later change exactly once. The list of
-/// subscribers is locked for at most one iteration over the subscribers.
+/// subscribers stays locked for at most one pass over the subscribers.
 pub(crate) struct Publisher<T> {
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
@@ -38,7 +38,7 @@ pub(crate) struct Publisher<T> {
     /// `true` if every watched namespace has been listed. This flag is written while `audience` is locked, but read
     /// without the lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added, because its resync may be the next one that is due.
+    /// Notified when a subscriber is added, because its resync may be due first.
     pub(crate) resyncs_changed: Arc<Notify>,
     writes: AtomicU64,
 }
@@ -54,7 +54,7 @@ struct Audience<T> {
 
 type ObservedDelta<T> = Delta<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of changes that are added to a subscriber's queue while it is locked.
+/// The maximum number of changes that are added to a subscriber's queue each time the queue is locked.
 const CHUNK: usize = 256;
 
 enum NewState<T> {
@@ -151,8 +151,8 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // Call this method after the objects in removed namespaces are deleted, because the call wakes tasks that wait
-        // for the new namespaces.
+        // Call `change_parts` only after the objects in removed namespaces are deleted, because `change_parts` wakes
+        // tasks that wait for the new namespaces.
         self.cache.change_parts(|parts| parts.follow(followed));
         // Removing the namespace with the oldest revision advances the cache's revision.
         let least = self.cache.parts().least();
@@ -161,7 +161,7 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Stores a batch of changes from one driver in one atomic step. Returns the changes to deliver to the subscribers.
-    /// `choice` is the number of selector changes before the last list began. The caller must keep the
+    /// `choice` is the number of times the selectors had changed when the last list began. The caller must keep the
     /// [turn](Self::turn) until it has delivered the changes.
     pub(crate) fn apply(
         &self,
@@ -209,7 +209,8 @@ impl<T: Object> Publisher<T> {
         let mut undecodable = Vec::new();
         for observed in listed {
             let entry = match observed.object {
-                // The cached state may have turned out to be undecodable after the list read it from the cache.
+                // After the list read this state from the cache, another task may have found that the state is
+                // undecodable.
                 Decoded::Object(object) => match self.cache.entry_of(&object) {
                     Some(entry) => entry,
                     None => {
@@ -259,10 +260,10 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles stored objects that have turned out to be undecodable. Lists these objects as undecodable and restores
-    /// their earlier decodable states. An object without a decodable state is deleted. A restored state is sent only to
-    /// subscribers that did not receive it, because no earlier state was known to be decodable at that time. The caller
-    /// must have the [turn](Self::turn).
+    /// Handles stored objects that could not be decoded. Lists these objects as undecodable and restores their earlier
+    /// decodable states. An object without a decodable state is deleted. A restored state is sent only to subscribers
+    /// that have not received it yet. A subscriber has not received it if no earlier state was known to be decodable
+    /// when the change was delivered. The caller must have the [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut mended, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
@@ -371,8 +372,8 @@ impl<T: Object> Publisher<T> {
         Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Returns `true` if the cache contains a newer state of the object. The cache can be newer if a watch is continued
-    /// by a server replica with an older state.
+    /// Returns `true` if the cache contains a newer state of the object. The cache can be newer if a server replica
+    /// with an older state continues a watch.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
@@ -433,7 +434,7 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Drop the guards after releasing the lock, because this drops objects and wakes tasks.
+        // Drop the guards after releasing the lock, because dropping them drops objects and wakes tasks.
         drop(admitted);
     }
 
@@ -516,8 +517,8 @@ pub(crate) struct Notifications<T> {
     /// The number of chunks that [`step`](Self::step) has delivered. Each chunk is delivered to all queues before the
     /// next chunk.
     delivered: usize,
-    /// The listed namespace, and the number of selector changes before the list began. The list is complete when all
-    /// subscribers have received it.
+    /// The listed namespace, and the number of times the selectors had changed when the list began. The list is
+    /// complete when all subscribers have received it.
     listed: Option<(Place, u64)>,
     unindexed: Vec<IndexFailed>,
 }

@@ -24,8 +24,8 @@ use crate::version::is_older;
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The time for which a server must return older states before the reflector accepts an older state. In addition, at
-/// least [`RESTORE_ANSWERS`] consecutive lists must return older states.
+/// The reflector accepts an older state only if a server has returned older states for this time. In addition, at least
+/// [`RESTORE_ANSWERS`] consecutive lists must return older states.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
@@ -384,7 +384,7 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Returns an error if `returned`, the revision of a list, is too old. If enough consecutive lists were too old,
-    /// accepts the older state and returns `None`.
+    /// this method accepts the older state and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
             self.older = None;

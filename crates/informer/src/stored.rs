@@ -36,8 +36,8 @@ pub(crate) enum Stored<T> {
 }
 
 impl<T> Stored<T> {
-    /// Returns the object. Decodes the object first if it is not decoded yet. If the object cannot be decoded, returns
-    /// an earlier decodable state. Returns `None` if the object has no decodable state.
+    /// Returns the object. Decodes the object first if it is not decoded yet. If the object cannot be decoded, this
+    /// method returns an earlier decodable state. Returns `None` if the object has no decodable state.
     ///
     /// Decoding runs user code, so the caller must not hold a lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {

@@ -10,11 +10,11 @@ use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::error::ReflectorError;
 
-/// The number of consecutive unfinished streaming lists after which the reflector uses a paged list.
+/// After this many consecutive unfinished streaming lists, the reflector uses a paged list.
 const UNFINISHED_STREAMS: u32 = 3;
 
-/// The time for which the reflector uses paged lists after the server has rejected or not finished a streaming list.
-/// The reflector tries streaming lists again after this time, because a server upgrade may have fixed the problem.
+/// How long the reflector uses paged lists after the server has rejected or not finished a streaming list. The
+/// reflector tries streaming lists again after this time, because a server upgrade may have fixed the problem.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
     factor: 2.0,

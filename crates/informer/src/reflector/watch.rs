@@ -10,9 +10,9 @@ use crate::version;
 
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// The number of consecutive short watches with events that are reopened without a delay. After this many short
-/// watches, the reflector waits before it reopens the watch. Otherwise, a server that ends every watch immediately
-/// would cause a hot loop.
+/// The reflector reopens up to this many consecutive short watches without a delay, if they deliver events. After that,
+/// the reflector waits before it reopens the watch. Otherwise, a server that ends every watch immediately would cause a
+/// hot loop.
 const SHORT_WATCHES: u32 = 5;
 
 /// The number of times the reflector repeats a watch request that receives no response. If the last repeated request
@@ -43,8 +43,8 @@ impl<T: Object> Reflector<T> {
         Command::Watch(self.watch_options(self.resource_version.clone(), timeout))
     }
 
-    /// Opens the next watch at the last known revision. If no revision is known, lists the resource, because a watch
-    /// without a revision does not report earlier deletions.
+    /// Opens the next watch at the last known revision. If no revision is known, this method lists the resource,
+    /// because a watch without a revision does not report earlier deletions.
     pub(super) fn resume_watch(&mut self) -> Command {
         if self.has_revision() { self.open_watch() } else { self.begin_round() }
     }
@@ -199,7 +199,7 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// If the watch that ended was successful, resets the delays and returns `true`. A watch is successful if it lasted
+    /// Resets the delays and returns `true` if the watch that ended was successful. A watch is successful if it lasted
     /// long enough. A short watch is successful if it delivered events and there were not too many consecutive short
     /// watches.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
@@ -219,7 +219,7 @@ impl Stream {
         Self { opened: now, last_received: now, has_news: true, is_synthetic: false, ..self }
     }
 
-    /// Records an event. From the second bookmark on, returns the longest time between two bookmarks.
+    /// Records an event. From the second bookmark on, this method returns the longest time between two bookmarks.
     fn record_event<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
         self.last_received = now;
         self.has_news = true;

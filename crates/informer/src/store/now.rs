@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The visible state's number of values, resourceVersion and pins. A single lock protects these three fields, so that
-/// they belong to the same commit.
+/// The number of values, the resourceVersion and the pins of the visible state. A single lock protects these three
+/// fields, so that they belong to the same commit.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
@@ -42,9 +42,9 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin of `stamp`. If no other pin of the stamp exists, returns the versions that were kept for the
-    /// stamp. The caller must pass these versions to `Store::settle`, because pins of earlier stamps may still need
-    /// them.
+    /// Removes one pin of `stamp`. If no other pin of the stamp exists, this method returns the versions that were kept
+    /// for the stamp. The caller must pass these versions to `Store::settle`, because pins of earlier stamps may still
+    /// need them.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;
@@ -54,8 +54,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// If a pin needs the version, keeps the version for the newest pin that needs it, and returns `true`. When the
-    /// last pin of that stamp is removed, [`unpin`](Self::unpin) returns the version.
+    /// Keeps the version for the newest pin that needs it. Returns `true` if a pin needs the version. When the last pin
+    /// of that stamp is removed, [`unpin`](Self::unpin) returns the version.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

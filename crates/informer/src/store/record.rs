@@ -8,7 +8,7 @@ use super::terms::TermIds;
 pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
 /// A page of records. A scan clones the `Arc` of a page and then reads the page without holding locks. A concurrent
-/// write copies the page first.
+/// writer copies the page before changing it.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
     /// Each record's stamp and value. Stamps and values are adjacent in memory, because a scan reads nothing else.

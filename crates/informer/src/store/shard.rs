@@ -116,8 +116,8 @@ impl<V: Value> Shard<V> {
         self.kept += 1;
     }
 
-    /// Frees the index values of a superseded version that no pin needs. If the record is empty after that, also frees
-    /// the record.
+    /// Frees the index values of a superseded version that no pin needs. If the record is empty after that, this method
+    /// also frees the record.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
         let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {

@@ -15,12 +15,12 @@ pub(super) enum Fallback<T> {
     Unproven(Arc<Sequence<T>>, u32),
 }
 
-/// Consecutive states of an object that were stored before any of them was decoded successfully. Only the oldest of
-/// these states stays in memory, and the first one that a reader decodes.
+/// Consecutive states of an object that were stored before any of them was decoded successfully. Only two of these
+/// states stay in memory: the oldest state, and the oldest state that a reader has decoded.
 pub(super) struct Sequence<T> {
     /// The state at position 0.
     oldest: Stored<T>,
-    /// The first decoded state, with its position.
+    /// The decoded state with the lowest position, and this position.
     decoded: Mutex<Option<(u32, Stored<T>)>>,
 }
 
@@ -59,13 +59,13 @@ impl<T> Sequence<T> {
         self.decoded_before(position).or_else(|| self.oldest.read().is_some().then(|| self.oldest.clone()))
     }
 
-    /// Records that the state at `position` was decoded. Keeps the state with the lowest position, because it is an
-    /// earlier state of most others.
+    /// Records that the state at `position` was decoded. Keeps only the decoded state with the lowest position, because
+    /// most other states are newer.
     pub(super) fn record_decoded(&self, position: u32, state: Stored<T>) {
         let mut decoded = self.decoded.lock();
         let is_lowest = decoded.as_ref().is_none_or(|(lowest, _)| position < *lowest);
         let before = if is_lowest { decoded.replace((position, state)) } else { None };
-        // Drop the state after releasing the lock, because this can run user-defined `Drop` code.
+        // Drop the state after releasing the lock, because dropping it can run user-defined `Drop` code.
         drop(decoded);
         drop(before);
     }

@@ -7,9 +7,9 @@ use super::record::{Cooled, Record};
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
 
-/// The decoded objects of an informer. If the objects exceed the budget, objects are removed according to the clock
-/// algorithm for page replacement: a clock hand passes over the objects in rounds. The hand removes each object that
-/// has not been read since the previous round and is not in use.
+/// The decoded objects of an informer. If the objects exceed the budget, the clock algorithm for page replacement
+/// removes objects. A clock hand passes over the objects in rounds. The hand removes each object that has not been read
+/// since the previous round and is not in use.
 pub(super) struct Hot<T> {
     limit: usize,
     ring: Mutex<Ring<T>>,
@@ -26,8 +26,8 @@ struct Ring<T> {
 /// read would be slow while a reader keeps references to all objects.
 const STEPS: usize = 8;
 
-/// The number of records that the clock hand passes if the budget is not exceeded. These steps remove records that were
-/// dropped, which would otherwise collect in the ring.
+/// The number of records that the clock hand passes if the budget is not exceeded. These steps remove dropped records.
+/// Otherwise, dropped records would collect in the ring.
 const STEPS_WITHIN_LIMIT: usize = 2;
 
 /// The estimated number of bytes that a decoded object takes for each byte of its JSON, in addition to the size of the
@@ -39,8 +39,8 @@ impl<T> Hot<T> {
         Self { limit, ring: Mutex::new(Ring { records: VecDeque::new(), bytes: 0 }) }
     }
 
-    /// Adds a record whose object was just decoded. If the budget is exceeded, also removes decoded objects from other
-    /// records. The caller must not hold a lock.
+    /// Adds a record whose object was just decoded. If the budget is exceeded, this method also removes decoded objects
+    /// from other records. The caller must not hold a lock.
     pub(super) fn admit(&self, record: &Arc<Record<T>>, json_len: usize) {
         let bytes = size_of::<T>() + PER_JSON_BYTE * json_len;
         // Drop the removed objects after releasing the lock, because dropping an object runs user code.

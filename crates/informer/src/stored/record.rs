@@ -166,8 +166,8 @@ impl<T> Record<T> {
         }
     }
 
-    /// Returns the decoded object. If the object is not decoded yet but may be decodable, reserves the slot. The caller
-    /// must then call [`fill`](Self::fill).
+    /// Returns the decoded object. If the object is not decoded yet but may be decodable, this method reserves the
+    /// slot. The caller must then call [`fill`](Self::fill).
     pub(super) fn begin_read(&self) -> Begun<T> {
         let mut slot = self.slot.lock();
         loop {

@@ -18,18 +18,18 @@ pub(crate) struct Source<T> {
     informer: String,
     decode: fn(&[u8]) -> Result<T, String>,
     pub(super) hot: Hot<T>,
-    /// The objects that have turned out to be undecodable and that the informer has not handled yet.
+    /// Objects that could not be decoded and that the informer has not handled yet.
     found: Mutex<Vec<Found<T>>>,
     /// Whether the cache may contain objects that have not been decoded yet.
     has_unchecked: AtomicBool,
     /// The number of records without a known decodable state.
     unknown: AtomicUsize,
-    /// Notified when an object is stored or turns out to be undecodable.
+    /// Notified when an object is stored or cannot be decoded.
     pub(crate) changed: Notify,
     no_subscriber: NoSubscriberWarning,
 }
 
-/// An object that has turned out to be undecodable.
+/// An object that could not be decoded.
 pub(crate) struct Found<T> {
     /// A weak reference, because the record refers to the source.
     pub(crate) record: Weak<Record<T>>,
@@ -132,7 +132,7 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
 }
 
 /// Like `serde_json::from_slice`, but validates the UTF-8 of all strings in a single pass. If the validation fails,
-/// uses `from_slice`, because skipped fields do not need to be valid UTF-8.
+/// this function uses `from_slice`, because skipped fields do not need to be valid UTF-8.
 pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }

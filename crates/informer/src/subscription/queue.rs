@@ -81,7 +81,7 @@ struct State<T> {
     waits_since: Option<Instant>,
 }
 
-/// Values that the queue no longer needs. These values are dropped without holding locks, because this may run
+/// Values that the queue no longer needs. These values are dropped without holding locks, because dropping them may run
 /// user-defined `Drop` code.
 struct Done<T> {
     walks: Vec<Walk<T>>,
@@ -209,7 +209,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because dropping them can run user-defined `Drop` code.
         drop((left, aftermath));
     }
 
@@ -258,8 +258,8 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Polls for the next event, and consumes tokio's cooperative budget. If many entries must be skipped, wakes its
-    /// own task and returns `Pending` to let other tasks run.
+    /// Polls for the next event, and consumes tokio's cooperative budget. If many entries must be skipped, this method
+    /// wakes its own task and returns `Pending` to let other tasks run.
     pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
@@ -338,7 +338,7 @@ impl<T> Drop for Aftermath<'_, T> {
 }
 
 impl<T: Object> State<T> {
-    /// Sets the resync period. If the clock cannot represent the end of the period, disables resyncs.
+    /// Sets the resync period. If the clock cannot represent the end of the period, this method disables resyncs.
     fn set_resync(&mut self, period: Option<Duration>) {
         self.resync = period.and_then(|period| Some((period, now().checked_add(period)?)));
     }
@@ -400,8 +400,8 @@ impl<T: Object> State<T> {
     }
 
     /// Skips deleted initial objects, and replaces the next initial object with its newest state. After skipping
-    /// [`SECTION`] objects, sets `is_behind` and returns. The next call continues. An object that was deleted and
-    /// recreated with the same name is not an initial object.
+    /// [`SECTION`] objects, this method sets `is_behind` and returns. The next call continues. An object that was
+    /// deleted and recreated with the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
