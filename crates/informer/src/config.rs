@@ -149,7 +149,7 @@ pub enum DecodePolicy {
     OnRead,
 }
 
-/// The minimum size of a type, in bytes, from which `DecodePolicy::Auto` decodes on read.
+/// `DecodePolicy::Auto` decodes on read if the type has at least this size, in bytes.
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {

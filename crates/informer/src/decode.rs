@@ -13,7 +13,7 @@ use crate::scan::Outline;
 use crate::stored::{Stored, from_json};
 use crate::undecodable::Undecodable;
 
-/// A decoded object, or the error. Cloning this type is cheap if `T` is an `Arc`.
+/// A decoded object, or a decoding error. Cloning this type is cheap if `T` is an `Arc`.
 #[derive(Clone)]
 pub(crate) enum Decoded<T> {
     Object(T),

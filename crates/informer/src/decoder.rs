@@ -1,5 +1,5 @@
-//! Prepares raw objects for the cache: scans and prunes each object. Also decodes and transforms each object, unless
-//! the object is decoded on read.
+//! Prepares raw objects for the cache. The decoder scans each object and drops fields. The decoder also decodes and
+//! transforms the object, unless the object is decoded on read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -49,9 +49,9 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// Decodes an object of a list or a streaming list. If the cache contains an object with the same uid and
-    /// resourceVersion, returns the cached object instead. The cached object is already pruned and transformed. If
-    /// `is_anew` is `true`, cached objects are not reused. Callers must set `is_anew` after the server was restored,
-    /// because the same resourceVersion may then identify a different state.
+    /// resourceVersion, this method returns the cached object instead. The cached object is already pruned and
+    /// transformed. If `is_anew` is `true`, cached objects are not reused. Callers must set `is_anew` after the server
+    /// was restored, because the same resourceVersion may then identify a different state.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };

@@ -92,7 +92,7 @@ pub enum ReflectorError {
     StreamingListUnfinished,
     /// The server returned an older state than in a previous response. The server may lag behind other servers, so the
     /// reflector first requests the newest state. If the server returns older states at least three times over a
-    /// minute, the reflector assumes that the server was restored from a backup, and the cache changes to the older
+    /// minute, the reflector assumes that the server was restored from a backup. The cache then changes to the older
     /// state. Before its first list, the reflector accepts no older state and waits for the server to reach
     /// [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(

@@ -255,7 +255,7 @@ impl InformerFactory {
     }
 }
 
-/// Locks the factory. Poisoning is ignored, because code that holds this lock never panics between two related changes.
+/// Locks the factory. Ignores poisoning, because a panic under this lock cannot leave the data inconsistent.
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -307,7 +307,8 @@ impl<T: Object> Wanted<T> {
     fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };
-        // Each caller's handler is removed with the caller, even if the caller has created the informer.
+        // Keep the error handler out of the settings: it is removed when this caller stops using the informer, even if
+        // this caller has created the informer.
         let on_error = config.on_error.take().map(Arc::new);
         let InformerConfig { name, reflector, metrics, seed, resync, decode, hot_bytes, .. } = &config;
         let (reflector, metrics) = (reflector.clone(), metrics.clone());

@@ -242,7 +242,7 @@ impl HandlerGuard {
         match &mut self.worker {
             // Ignore the result, because the task was aborted.
             Worker::Task(task) => _ = task.await,
-            // If there is an error, the thread has also ended.
+            // An error also means that the thread has ended.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }

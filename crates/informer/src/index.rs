@@ -62,7 +62,7 @@ pub enum AddIndexError {
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// `None` for the namespace index. Other indices also contain `None` after the informer has ended.
+    /// `None` for the namespace index, and for every index after the informer has ended.
     function: Option<Function<T>>,
     /// The stamp (number) of the first commit whose objects are all in the index. `u64::MAX` if the index is not ready.
     ready: Arc<AtomicU64>,

@@ -116,8 +116,8 @@
 //! | `Drop` of an object | the drop is not completed; the panic is logged, but does not affect the informer's state |
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
-//! When an object arrives, the informer reads its name, namespace, uid and resourceVersion through `Metadata`. A panic
-//! in such a call of `Metadata` affects only the arriving object. If a later call of `Metadata` panics, the informer
+//! When an object arrives, the informer reads its name, namespace, uid and resourceVersion through `Metadata`. If
+//! `Metadata` panics at this point, only this object is affected. If a later call of `Metadata` panics, the informer
 //! ends.
 //!
 //! # When objects are decoded
@@ -146,10 +146,17 @@
 //! value is decoded again at the next read. `Deserialize` must be deterministic, and must not wait for another read of
 //! the cache.
 //!
-//! The following operations never decode an object: reading the key or the [`Metadata`](pintle_meta::Metadata) of an
-//! event, matching labels, computing [metadata indices](SharedInformer::add_metadata_index), counting objects with
-//! [`len`](Lister::len), reading the keys of an index, and listing from the server. The labels, annotations, finalizers
-//! and owners of an object stay in memory after the first read, in addition to the JSON.
+//! The following operations never decode an object:
+//!
+//! - reading the key or the [`Metadata`](pintle_meta::Metadata) of an event
+//! - matching labels
+//! - computing [metadata indices](SharedInformer::add_metadata_index)
+//! - counting objects with [`len`](Lister::len)
+//! - reading the keys of an index
+//! - listing from the server
+//!
+//! The labels, annotations, finalizers and owners of an object stay in memory after the first read, in addition to the
+//! JSON.
 //!
 //! The last row of the table describes a check for undecodable objects. After each change of an object, the check
 //! decodes the object once and drops the decoded value. If the informer does not become idle within 30 seconds, the

@@ -153,7 +153,8 @@ impl<T: Object> Lister<T> {
         self.cache().read_at_least(resource_version).await
     }
 
-    /// Returns the cache so that the caller can read it. If the informer is shared through a factory, records the read.
+    /// Returns the cache so that the caller can read it. If the informer is shared through a factory, this method
+    /// records the read.
     pub(crate) fn cache(&self) -> &Cache<T> {
         if let Some(user) = &self.user {
             user.reads(|| self.cache.is_indexing());

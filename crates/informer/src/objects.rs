@@ -62,8 +62,8 @@ impl<T> Objects<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object. This is the fastest way to read all objects, because the `Arc`s of decoded
-    /// objects are not cloned.
+    /// Calls `each` with every object. This method is the fastest way to read all objects, because the `Arc`s of
+    /// decoded objects are not cloned.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         let mut slot = 0;
         while let Some(object) = self.0.next(&mut slot) {

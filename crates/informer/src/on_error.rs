@@ -63,7 +63,7 @@ impl Drop for Listening {
         let mut inner = handlers.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
-        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because dropping them can run user-defined `Drop` code.
         drop(inner);
         drop(gone);
     }

@@ -104,9 +104,9 @@ pub struct OverlayConfig {
     /// The overlay removes old writes, and writes that have reached the cache, when the number of writes has doubled.
     /// Up to 1,024 writes are always kept in memory.
     pub capacity: usize,
-    /// The maximum time for which the overlay shows a write. This limit applies to writes that the watch never
-    /// delivers. Examples are writes to objects that do not match the informer's selectors, and deletions without an
-    /// effect. The default is one minute.
+    /// The overlay shows a write for at most this time. This limit applies to writes that the watch never delivers.
+    /// Examples are writes to objects that do not match the informer's selectors, and deletions without an effect. The
+    /// default is one minute.
     pub max_age: Duration,
 }
 
@@ -115,7 +115,7 @@ const KEPT: usize = 1_024;
 
 struct Writes<T> {
     config: OverlayConfig,
-    /// The number of writes above which the overlay looks for writes that it can remove.
+    /// If there are more writes than this, the overlay looks for writes that it can remove.
     sweep_above: usize,
     by_key: HashMap<ObjectKey, Write<T>>,
 }
@@ -169,8 +169,8 @@ impl<T: Object> Overlay<T> {
     /// Reports the server's response to a create, update or patch. Responses may be reported in any order. The response
     /// with the highest version takes precedence, and a deleted object does not reappear.
     ///
-    /// If the resourceVersion of the object is not a number, ignores the object and returns `false`, because the
-    /// overlay cannot determine when the cache contains the write.
+    /// This method ignores the object and returns `false` if the object's resourceVersion is not a number. In this
+    /// case, the overlay cannot determine when the cache contains the write.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
@@ -178,7 +178,8 @@ impl<T: Object> Overlay<T> {
     /// Reports that an object was deleted. `object` is the last known state of the deleted object. If the object still
     /// has finalizers, use [`wrote`](Self::wrote) instead.
     ///
-    /// Like [`wrote`](Self::wrote), ignores the object and returns `false` if its resourceVersion is not a number.
+    /// Like [`wrote`](Self::wrote), this method ignores the object and returns `false` if its resourceVersion is not a
+    /// number.
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), true)
     }
@@ -187,7 +188,7 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because dropping them can run user-defined `Drop` code.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();
@@ -335,7 +336,7 @@ impl<T> Writes<T> {
     }
 
     /// Removes writes that are too old or already in the cache, if the number of writes has doubled since the last
-    /// removal. If more than `capacity` writes remain, also evicts the oldest of them.
+    /// removal. If more than `capacity` writes remain, this method also evicts the oldest of them.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.sweep_above {
             return Vec::new();

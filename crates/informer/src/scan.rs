@@ -245,7 +245,7 @@ impl Walk<'_> {
     }
 
     /// Removes the member between `start` and the cursor, including the preceding comma. If no previous member of the
-    /// object is kept, removes the following comma instead.
+    /// object is kept, this method removes the following comma instead.
     fn cut(&mut self, start: usize, comma: usize) -> Option<()> {
         let here = self.open.last_mut()?;
         let mut cut = if here.has_kept { comma } else { start }..self.cursor.at();

@@ -379,7 +379,7 @@ impl<T: Object> SharedInformer<T> {
 
     /// Returns the state of each namespace if the informer was started and watches [several
     /// namespaces](Self::of_namespaces). The result may lack namespaces that were just added and contain namespaces
-    /// that were just removed. For any other informer, returns an empty result.
+    /// that were just removed. For any other informer, this method returns an empty result.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }

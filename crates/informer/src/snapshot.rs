@@ -80,8 +80,8 @@ impl<T> Snapshot<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This is the fastest way to
-    /// read all objects, because the `Arc`s of decoded objects are not cloned.
+    /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This method is the fastest
+    /// way to read all objects, because the `Arc`s of decoded objects are not cloned.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| _ = object.look(&mut each));
     }
@@ -155,7 +155,7 @@ impl<T> Snapshot<T> {
     }
 
     /// Returns the objects that differ from the older snapshot `since`, ordered by key. The result includes deleted
-    /// objects. An object that was stored again is different even if its content is equal.
+    /// objects. An object that was stored again counts as different, even if its content is the same.
     ///
     /// # Panics
     ///

@@ -36,7 +36,7 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// The time at which the state of any driver last changed its variant, or at which the informer ended.
+    /// The time when the state of any driver last changed to another variant, or when the informer ended.
     since: Option<Instant>,
     last_failure: Option<(Instant, Arc<InformerState>)>,
     version: u64,
@@ -172,8 +172,8 @@ impl States {
     }
 }
 
-/// Merges the drivers' states. If any driver has failed, returns the oldest failure. Otherwise, returns the progress of
-/// the lists if a list is in progress, or the lowest revision.
+/// Merges the drivers' states. If any driver has failed, this function returns the oldest failure. Otherwise, this
+/// function returns the progress of the lists if a list is in progress, or the lowest revision.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

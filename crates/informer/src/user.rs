@@ -16,8 +16,8 @@ pub(crate) struct Users {
 /// A handle, lister or subscription that is a user of an informer. Each clone is an additional user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// Keeps the caller's error handler registered even after the caller's handle is dropped. A lister gives this up
-    /// when it stops being a user.
+    /// Keeps the caller's error handler registered even after the caller's handle is dropped. A lister drops this
+    /// reference when it stops being a user.
     errors: Mutex<Option<Arc<Listening>>>,
     standing: AtomicU8,
 }
@@ -75,7 +75,7 @@ impl User {
             (UNDECIDED, LEFT) if is_mine() => {
                 let errors = self.errors().take();
                 self.users.leave();
-                // Drop the handler after releasing the lock, because this can run user-defined `Drop` code.
+                // Drop the handler after releasing the lock, because dropping it can run user-defined `Drop` code.
                 drop(errors);
             }
             (LEFT, COUNTS) if is_mine() => self.users.enter(),

@@ -286,8 +286,8 @@ async fn undecodable_update_reads_as_the_last_good_state() {
     assert_eq!((old.number, new.number, undecodable(&informer)), (7_000, 7_001, vec![]));
 }
 
-/// All subscribers and the cache end with the same state, although the first subscriber asks before any reader has
-/// decoded the only good state.
+/// The first subscriber requests its event before any reader has decoded the only good state. All subscribers and the
+/// cache still end with the same state.
 #[tokio::test(start_paused = true)]
 async fn good_state_between_undecodable_states_reaches_all_subscribers() {
     let source = source();
@@ -369,7 +369,7 @@ async fn idle_informer_finds_undecodable_objects() {
     assert_eq!((undecodable(&informer), informer.lister().len()), (vec![], 1));
 }
 
-/// A write during the wait for an idle informer does not suppress later checks.
+/// A write while the check waits for an idle informer does not suppress later checks.
 #[tokio::test(start_paused = true)]
 async fn idle_check_runs_again_after_two_writes() {
     let source = source();

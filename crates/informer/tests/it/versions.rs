@@ -238,8 +238,8 @@ async fn cache_version_ignores_transforms() {
     assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
 }
 
-/// Returns a source whose lists are given. The first list has a pod at revision 10. Watches fail before the second
-/// list. Later lists have the given revision and contain the same version of the pod with other content.
+/// Returns a source that responds with the given lists. The first list has a pod at revision 10. Watches fail before
+/// the second list. Later lists have the given revision and contain the same version of the pod with other content.
 fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));
@@ -297,8 +297,8 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("u-{name}"), "resourceVersion": version}, "node": ""})
 }
 
-/// Returns a source whose lists and watches are given. The last list and the last watch are repeated. A watch ends
-/// after a minute.
+/// Returns a source that responds with the given lists and watches. The last list and the last watch are repeated. A
+/// watch ends after a minute.
 fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec<WatchEvent<RawObject>>>) -> Scripted {
     let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = move || {
