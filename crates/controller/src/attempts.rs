@@ -10,18 +10,18 @@ use crate::key::RequestKey;
 /// A change that arrives within this time after a failed call is considered the call's own write.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
-/// The time to which a key's backoff is shortened by a change that the failed call may have caused. The change is not
-/// ignored, because another writer may have made the change.
+/// If the failed call may have caused a change, the change shortens the key's backoff to this time. The change is not
+/// ignored, because another writer may have made it.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. The limit ensures that a reconciler that always
-/// writes and then fails backs off further and further.
+/// The maximum number of early retries of a key between two successes. Without this limit, the backoff of a reconciler
+/// that always writes and then fails would not grow.
 const MAX_EARLY_RETRIES: u8 = 10;
 
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of keys that remained when old failures were last removed.
+    /// The number of keys after the last removal of old failures.
     pruned: usize,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Retry {
     Never,
 }
 
-/// The likelihood that a key's last call has caused a change.
+/// How likely it is that a key's last call has caused a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnWrite {
     /// The call cannot have caused the change.
@@ -89,8 +89,8 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns `true` if the key's retry also handles the changes that arrived during the
-    /// call.
+    /// Records that a call failed. Returns `true` if no urgent change has arrived during the call. The key's retry then
+    /// also handles the changes from the time of the call.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {

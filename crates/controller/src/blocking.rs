@@ -31,7 +31,7 @@ pub(crate) struct Poll<K> {
 }
 
 struct CurrentPoll<K> {
-    /// An `Arc`, so that cloning the key under the lock runs no user code.
+    /// The key is in an `Arc`, so that cloning it under the lock runs no user code.
     key: Option<Arc<K>>,
     started_at: Option<Instant>,
     /// Whether the watchdog has reported this poll.
@@ -84,7 +84,7 @@ impl<K: RequestKey> Polls<K> {
             found
         });
         let reports = new.map(|Blocked { key, since }| {
-            // Increment the gauge here, before the end of the call can decrement it.
+            // Increment the gauge before the call can end, because the end of the call decrements the gauge.
             self.metrics.blocked(1);
             let (controller, blocked_for) = (self.controller.clone(), now.duration_since(since));
             Box::new(move || {

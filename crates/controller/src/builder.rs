@@ -39,7 +39,7 @@ use crate::source::{Kind, KindSource, Named, Relation, Source};
 #[must_use]
 pub struct Builder<K = ObjectKey> {
     name: String,
-    /// The main kind of the controller, which it reconciles. `None` for builders from [`Controller::named`].
+    /// The main kind, whose objects the controller reconciles. `None` for builders from [`Controller::named`].
     owner: Option<ApiResource>,
     sources: Vec<Named<K>>,
     config: ControllerConfig<K>,

@@ -94,7 +94,8 @@ pub struct ControllerConfig<K = ObjectKey> {
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
-/// A function that configures the queue of a run: the order, the rate limiter, and how retries and changes interact.
+/// A function that configures the queue of a run: the order, the rate limiter, and how a change affects a pending
+/// retry.
 ///
 /// The controller calls the function once per run, because each run has its own queue. The function cannot change the
 /// queue's name, which is the controller's name. By default, the queue reports metrics to the controller's provider,
@@ -107,7 +108,7 @@ pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>)
 /// controller-runtime uses the same value.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// The waiting time that increases a key's priority by one.
+/// The priority of a waiting key increases by one each time this duration passes.
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl<K: RequestKey> ControllerConfig<K> {
@@ -117,7 +118,7 @@ impl<K: RequestKey> ControllerConfig<K> {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // A reconciliation that is caused by a change replaces the pending retry of its key.
+            // If a change queues a key, the key's pending retry is dropped.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

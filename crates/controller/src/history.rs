@@ -13,8 +13,8 @@ use crate::key::RequestKey;
 
 /// The number of causes that are stored for each key.
 const CAUSES: usize = 8;
-/// The number of most recently active keys whose histories are always stored. A controller stores at most twice as many
-/// histories.
+/// The controller always stores the histories of this many keys, the most recently active ones. The controller stores
+/// at most twice as many histories.
 const KEYS: usize = 5_000;
 /// The maximum length of a stored error text, in bytes. Without a limit, thousands of failing keys with long error
 /// texts would use too much memory.
@@ -23,7 +23,7 @@ const ERROR: usize = 512;
 /// An event or a reconciliation that caused the controller to add a key to the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyCause {
-    /// The time at which the key was added, or at which its reconciliation failed.
+    /// The time when the key was added, or when its reconciliation failed.
     pub at: SystemTime,
     /// The reason why the key was added.
     pub reason: CauseReason,

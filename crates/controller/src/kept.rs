@@ -45,8 +45,8 @@ impl<K> Default for Kept<K> {
 
 impl<K: RequestKey> Kept<K> {
     /// Keeps a key until the next run takes it. If more than `most` keys of the same limited origin are kept, the
-    /// oldest of these keys is dropped. If the key is already kept with an [`Origin`] that compares greater than
-    /// `origin`, only the key's priority is updated. Returns `true` if the oldest key was dropped.
+    /// oldest of these keys is dropped. If the key is already kept with a greater [`Origin`], only the key's priority
+    /// is updated. Returns `true` if the oldest key was dropped.
     pub(crate) fn insert(&mut self, key: K, priority: i32, origin: Origin, most: usize) -> bool {
         let number = self.next;
         self.next += 1;

@@ -78,8 +78,8 @@
 //! - Changed objects are processed before the objects of an initial list. Otherwise, keys are processed in first-in,
 //!   first-out order, and no key starves.
 //! - The controller also reconciles a deleted object's key if the object was deleted while the watch was disconnected.
-//!   If no replica was the leader at the time of the deletion, the key is reconciled only if a standby or an earlier
-//!   run of the same controller had received the object.
+//!   If no replica was the leader at the time of the deletion, a standby or an earlier run of the same controller must
+//!   have received the object.
 //! - An error, a panic or a timeout affects only the current reconciliation of one key. Each key has its own backoff,
 //!   which increases with each failure. A success resets the backoff.
 //! - A change to the reconciled object or a dependent does not end the backoff if a failed reconciliation may have

@@ -49,8 +49,8 @@ use crate::stop::Stop;
 ///
 /// - **Lost leadership.** A replica that loses its leadership drops the running reconciliations and tries to acquire
 ///   the lease again. A reconciliation that blocks its thread cannot be dropped. Until a blocked reconciliation has
-///   ended, the replica is not ready and does not try to acquire the lease, and its liveness check fails after a while.
-///   If a reconciliation blocks for longer than the [shutdown timeout](ManagerConfig::graceful_shutdown_timeout), the
+///   ended, the replica is not ready and does not try to acquire the lease. Its liveness check fails after a while. If
+///   a reconciliation blocks for longer than the [shutdown timeout](ManagerConfig::graceful_shutdown_timeout), the
 ///   manager fails, even if another replica leads.
 /// - **Blocked threads during a stop.** The manager renews the lease until all reconciliations have ended, including
 ///   those that block their threads. If a blocked reconciliation does not end within the timeout, the manager does not

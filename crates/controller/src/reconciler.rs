@@ -13,8 +13,8 @@ use pintle_meta::{ApiError, ObjectKey, Status};
 use crate::history::{Histories, KeyHistory};
 use crate::key::RequestKey;
 
-/// Moves the actual state of an object closer to its desired state, like controller-runtime's `Reconciler`. A key of
-/// another type than [`ObjectKey`] can identify any unit of work, as in `TypedReconciler`: see [`RequestKey`].
+/// Moves the actual state of an object closer to its desired state, like controller-runtime's `Reconciler`. A key type
+/// other than [`ObjectKey`] can identify any unit of work, as in `TypedReconciler`: see [`RequestKey`].
 ///
 /// A reconciler receives only a key, and not the event that caused the reconciliation. Read the current state from
 /// listers, which do not return deleted objects. Reconcilers must be idempotent, because the controller may call them
@@ -189,7 +189,7 @@ impl Action {
         Self { requeue_after: None }
     }
 
-    /// Reconciles the key again after the delay `after`. A change before that reconciles the key immediately.
+    /// Reconciles the key again after the delay `after`. If the key changes earlier, it is reconciled immediately.
     ///
     /// If `after` is zero, the rate limiter determines the delay, like `Requeue: true` in controller-runtime. By
     /// default, the first delay is 5 ms. Each further requeue with a zero delay doubles the delay, up to 1000 s. A

@@ -89,7 +89,7 @@ struct State<K> {
     run: u64,
     is_closing: bool,
     kept: Kept<K>,
-    /// Whether keys from events were dropped. Reset when a run takes the kept keys.
+    /// Whether keys from events were dropped since a run last took the kept keys.
     has_dropped_events: bool,
     has_dropped_added: bool,
 }
@@ -184,8 +184,8 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Adds the key to the queue of the current run, and returns the result of the queue. Between runs, keeps the key
-    /// for the next run and returns `None`.
+    /// Adds the key to the queue of the current run, and returns the result of the queue. Between runs, this method
+    /// keeps the key for the next run and returns `None`.
     fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {

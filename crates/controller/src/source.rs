@@ -105,7 +105,7 @@ impl<K: RequestKey> Named<K> {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// Calls [`Source::problem`]. If `problem` panics, returns the panic message as an error.
+    /// Calls [`Source::problem`]. If `problem` panics, this method returns the panic message as an error.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }

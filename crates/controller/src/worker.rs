@@ -52,7 +52,7 @@ enum CallResult {
     TimedOut(Duration),
 }
 
-/// The number of consecutive conflicts at which the controller begins to log warnings.
+/// The controller begins to log warnings after this many consecutive conflicts.
 const CONFLICTS_BEFORE_WARNING: u32 = 10;
 
 /// The longest delay that a server or reconciler can request, which equals the default limiter's longest delay.
@@ -109,7 +109,8 @@ impl<K: RequestKey> Worker<K> {
     async fn reconcile(&self, item: WorkItem<K, TokioClock>) -> bool {
         let _active = self.metrics.active();
         let start = Instant::now();
-        // Not computed from the duration, because a test's clock can be paused.
+        // Read the system clock here. A start time that is computed from `start` would be wrong if a test has paused
+        // the clock.
         let at = SystemTime::now();
         let request = ReconcileRequest {
             key: item.key().clone(),
@@ -149,8 +150,8 @@ impl<K: RequestKey> Worker<K> {
         ended.map_or_else(CallResult::Panicked, CallResult::Returned)
     }
 
-    /// Records the reconciliation in the key's history. If the key is going to be queued again, also records the
-    /// reason.
+    /// Records the reconciliation in the key's history. If the key is going to be queued again, this method also
+    /// records the reason.
     fn record_call(&self, item: &WorkItem<K, TokioClock>, ended: &CallResult, at: SystemTime, took: Duration) {
         let error = match ended {
             CallResult::Returned(Ok(_)) => None,

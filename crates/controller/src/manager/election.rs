@@ -54,8 +54,8 @@ pub fn leader_events(recorder: EventRecorder) -> Arc<dyn Fn(&LeaderEvent) + Send
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) trait Election: Send {
-    /// Tries to acquire the lease until a stop is requested, and runs `work` in each term. Awaits the future that
-    /// `settle` returns before each term ends.
+    /// Tries to acquire the lease until a stop is requested, and runs `work` in each term. Before each term ends, this
+    /// method awaits the future that `settle` returns.
     fn run<'a>(
         &'a mut self,
         stop: &'a CancellationToken,
@@ -119,8 +119,8 @@ pub(super) async fn run_election(
 }
 
 /// Tries to acquire the lease until a stop is requested, and sends each leadership term to `terms`. Does not try to
-/// acquire the lease while reconciliations of an earlier term or run are still running. A lost term must not be
-/// released meanwhile, so the elector itself waits for the reconciliations of its terms.
+/// acquire the lease while reconciliations of an earlier term or run are still running. While reconciliations of a lost
+/// term run, the lease must not be released. Therefore, the elector also waits for these reconciliations.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,
@@ -283,8 +283,8 @@ mod tests {
         }
     }
 
-    /// The term is lost to another holder, whose lease then expires, or to an outage, after which the lease still has
-    /// the record of this replica.
+    /// The test loses the term in two ways. Another holder takes the lease and lets it expire, or an outage prevents
+    /// renewals and this replica's record stays in the lease.
     #[tokio::test(start_paused = true)]
     async fn lost_lease_stays_untouched_until_blocked_call_ends() {
         for is_outage in [false, true] {

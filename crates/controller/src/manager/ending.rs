@@ -36,7 +36,7 @@ impl Ending {
         self.lock().left.extend(left);
     }
 
-    /// Returns whether a component was recorded whose description starts with `start`.
+    /// Returns `true` if a recorded component has a description that starts with `start`.
     pub(super) fn has_leftover(&self, start: &str) -> bool {
         self.lock().left.iter().any(|part| part.starts_with(start))
     }

@@ -10,8 +10,8 @@ use pintle_sharding::ShardsStatus;
 
 use super::any::{AnyController, ControllerStatus};
 
-/// The time between the expiry of a leader's lease and the report that the leader hangs. Kubernetes' core components
-/// use the same value.
+/// A leader is reported as hanging when its lease has been expired for this long. Kubernetes' core components use the
+/// same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// The status of a manager's controllers, caches and election. Clones share the status. The status can be read at any
@@ -44,8 +44,8 @@ pub struct ManagerStatus {
 #[derive(Default)]
 struct Parts {
     controllers: Vec<Arc<dyn AnyController>>,
-    /// The controllers of shards, which run while this replica leads their shard, independently of the manager's
-    /// election.
+    /// The controllers of shards. Each controller runs while this replica leads its shard, independently of the
+    /// manager's election.
     sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
     shards: Vec<ShardsStatus>,
@@ -105,8 +105,8 @@ impl ManagerStatus {
     }
 
     /// Checks whether the process is alive, for a liveness probe. The check fails if this replica leads the manager's
-    /// election or a shard and has not renewed the lease in time, or if it has lost the manager's election and a
-    /// reconciliation of the lost term keeps blocking its thread.
+    /// election or a shard and has not renewed the lease in time. The check also fails if this replica has lost the
+    /// manager's election and a reconciliation of the lost term keeps blocking its thread.
     pub fn health(&self) -> Health {
         Health { checks: self.elections(|election| Some(election.check(TOLERANCE).err()?.to_string())) }
     }

@@ -93,9 +93,9 @@ impl ShardGroup {
 }
 
 impl Seat {
-    /// Runs the controller until the leadership term ends. If the term was lost, also waits for the controller's
-    /// running reconciliations. The manager fails if reconciliations block their threads for longer than the shutdown
-    /// timeout.
+    /// Runs the controller until the leadership term ends. If the term was lost, this method also waits for the
+    /// controller's running reconciliations. The manager fails if reconciliations block their threads for longer than
+    /// the shutdown timeout.
     async fn work(&self, team: &Team, term: Term) {
         let Term { shard, leadership, mut ended } = term;
         let work = async {

@@ -15,8 +15,8 @@ use crate::error::ControllerError;
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
 
-/// How long a new leadership term of a shard waits for the reconciliations of the previous term. Also the shortest time
-/// after which blocked reconciliations fail the manager.
+/// How long a new leadership term of a shard waits for the reconciliations of the previous term. The manager also waits
+/// at least this long before it fails because of blocked reconciliations.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
 /// A manager's controllers. All controllers run in one future. Dropping the future of [`work`](Self::work) stops the
@@ -56,8 +56,8 @@ impl Team {
     }
 
     /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
-    /// a stop. During a leadership term, also waits for reconciliations that block their threads, because the manager
-    /// soon releases the lease.
+    /// a stop. During a leadership term, this method also waits for reconciliations that block their threads, because
+    /// the manager soon releases the lease.
     pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
@@ -95,8 +95,8 @@ impl Team {
     }
 
     /// Returns the names of the controllers that have not stopped, with their unfinished keys. If the run of a
-    /// controller was dropped because its term was lost, returns the reconciliations that block their threads instead
-    /// of the keys. Leaves out controllers whose run has already timed out.
+    /// controller was dropped because its term was lost, this method returns the reconciliations that block their
+    /// threads instead of the keys. Leaves out controllers whose run has already timed out.
     pub(super) fn running(&self) -> Vec<String> {
         let describe = |controller: &Arc<dyn AnyController>| match controller.unfinished() {
             Some(unfinished) => Some(describe_controller(controller.name(), &unfinished.to_string())),

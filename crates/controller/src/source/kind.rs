@@ -358,8 +358,8 @@ fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     }
 }
 
-/// Returns whether an event of the reconciled object ends its backoff immediately. Usually, a reconciler does not
-/// change the spec of the reconciled object, and does not create or delete this object.
+/// Returns whether an event of the reconciled object ends its backoff immediately. Urgent events are creations,
+/// deletions and spec changes, because the reconciler usually does not cause them.
 fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
     match event {
         ResourceEvent::Added { is_initial, .. } => !is_initial,

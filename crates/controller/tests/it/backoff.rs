@@ -15,7 +15,7 @@ use pintle_testing::Collection;
 use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{Child, Site, informer, key, sites_named, touch};
 
-/// Schedules reconciliations of the site `x`. Each one writes an annotation and then fails.
+/// Schedules reconciliations of the site `x`. Each reconciliation writes an annotation and then fails.
 fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'static str) -> ReconcileError) {
     let (written, tries) = (sites.clone(), AtomicUsize::new(0));
     calls.plan("x", move |_| {

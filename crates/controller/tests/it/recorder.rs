@@ -105,7 +105,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// A single call. When dropped, records whether the request was completed.
+/// A single call. Dropping the `Call` records whether the request was completed.
 struct Call {
     recorder: Recorder,
     key: String,
