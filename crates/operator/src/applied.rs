@@ -17,8 +17,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::contention::Contention;
 
-/// The maximum number of remembered children per reconciled object for which the controller does not check whether the
-/// children still exist.
+/// If a reconciled object has at most this many remembered children, the controller does not check whether the children
+/// still exist.
 const UNCHECKED: usize = 64;
 
 /// An object that the controller applies: its type, its key, and whether the status is applied.
@@ -107,7 +107,7 @@ struct Last {
     /// last.
     configuration: Option<u64>,
     uid: String,
-    /// The resourceVersion of the cached object that was last found to contain the applied configuration.
+    /// The resourceVersion at which the cached object was last found to contain the applied configuration.
     version: String,
     /// The paths of the fields whose stored value differs from the applied value, with the digests of the stored
     /// values. For example, the server normalizes quantities, or another writer adds items to a list. Applying the same
@@ -141,9 +141,9 @@ pub(crate) enum Comparison {
 }
 
 impl Applied {
-    /// Compares `live` with `configuration`. A configuration that differs from the last applied configuration is always
-    /// reported as changed, because only an apply can remove the fields of the earlier configuration. Returns `None` if
-    /// [`compare_fields`](Self::compare_fields) is needed for the result.
+    /// Compares `live` with `configuration`. If `configuration` differs from the last applied configuration, the result
+    /// is always `Changed`, because only an apply can remove the earlier fields. Returns `None` if the caller must also
+    /// call [`compare_fields`](Self::compare_fields).
     pub(crate) fn compare(&self, target: &Target, configuration: &Value, live: &impl Object) -> Option<Comparison> {
         let Some(last) = self.by_target.get(target) else { return Some(Comparison::Changed) };
         if !last.is_of(configuration, live) {
@@ -190,8 +190,7 @@ impl Applied {
         self.by_target.get_mut(target)?.contention.revert(now)
     }
 
-    /// Returns the number of times in the minute before `now` that an apply of the object or its status reverted a
-    /// field.
+    /// Returns how often an apply of the object or its status reverted a field in the minute before `now`.
     pub(crate) fn reverts(&self, type_id: TypeId, object: &ObjectKey, now: Instant) -> usize {
         let targets = self.by_target.iter().filter(|(target, _)| (target.0, &target.1) == (type_id, object));
         targets.map(|(_, last)| last.contention.recent(now)).sum()
@@ -255,9 +254,9 @@ impl<'a> Apply<'a> {
 
     /// Records a successful apply of a configuration. `encoded` is the stored object.
     ///
-    /// Other writers may delete children, so the number of targets could otherwise grow without limit. When the number
-    /// of targets has doubled, this method removes the targets for which `exists` returns `false`. The lock is not held
-    /// while `exists` is called, because reading the cache can run user code.
+    /// When the number of targets has doubled, this method removes the targets for which `exists` returns `false`.
+    /// Without this step, the number could grow without limit, because other writers may delete children. The lock is
+    /// not held while `exists` is called, because reading the cache can run user code.
     pub(crate) fn succeeded(
         self,
         configuration: &Value,
@@ -286,9 +285,10 @@ impl Drop for Apply<'_> {
 }
 
 impl Last {
-    /// Returns whether the server has not stored a field of the configuration under its name, for example because it
-    /// has turned the `stringData` of a Secret into `data`. Another writer may have changed the result. An apply that
-    /// changes nothing does not change the resourceVersion, so each foreign change causes at most one apply.
+    /// Returns `true` if a field of the configuration is missing in the stored object. For example, the server turns
+    /// the `stringData` of a Secret into `data`. The configuration is then applied again after each change of the
+    /// object, because another writer may have changed the converted field. An apply that changes nothing does not
+    /// change the resourceVersion, so each foreign change causes at most one apply.
     fn has_unstored(&self) -> bool {
         self.differences.values().any(Option::is_none)
     }

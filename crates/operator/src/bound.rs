@@ -72,8 +72,9 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             Cleanup::NotYet(after) => Ok(Action::requeue_after(after)),
             Cleanup::Done => {
                 let (api, options) = (self.api(), self.write_options());
-                // The cleanup may have written the object, for example its status. The older version would cause a
-                // conflict and another cleanup. This is necessary only if the desired state has changed.
+                // Use the newest cached version, because the cleanup may have written the object, for example its
+                // status. With the older version, removing the finalizer would cause a conflict and another cleanup.
+                // Another cleanup is necessary only if the desired state has changed.
                 let is_same = |newest: &Arc<K>| {
                     newest.uid() == object.uid() && newest.metadata().generation() == object.metadata().generation()
                 };

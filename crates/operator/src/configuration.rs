@@ -35,8 +35,8 @@ pub(crate) fn of_new_child<T: Resource + Serialize>(
     configure(child, namespace, Some(owner), &["name", "generateName"])
 }
 
-/// Returns the configuration of `child`, and the key of `child`. The name in the key is the first non-empty metadata
-/// field of `names`.
+/// Returns the configuration of `child`, and the key of `child`. `names` contains the names of metadata fields. The
+/// first field that is not empty becomes the name in the key.
 fn configure<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,

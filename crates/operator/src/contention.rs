@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 /// The time window in which reverts are counted.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
-/// The number of reverts in the window from which they are reported. At most one report is made in each window.
+/// Reverts are reported if there are at least this many in the window. At most one report is made in each window.
 const REVERTS: usize = 5;
 /// The maximum number of counted reverts.
 const MOST: usize = 1_000;
-/// The number of checks that are made without a delay between them. A check fails to find the common fields if the
-/// other writer writes again before the check reads the object.
+/// The number of checks without a delay between them. A check fails to find the common fields if the other writer
+/// writes again before the check reads the object.
 const ATTEMPTS: u32 = 3;
 /// The maximum number of times that the interval between two checks is doubled. The longest interval is about an hour.
 const DOUBLINGS: u32 = 6;
@@ -48,8 +48,8 @@ impl Contention {
         }
     }
 
-    /// If a report is due, returns the number of reverts in the last minute. If a report is due, the caller must make
-    /// the report. Call [`count`](Self::count) first.
+    /// Returns the number of reverts in the last minute if a report is due. The caller must then make the report. Call
+    /// [`count`](Self::count) first.
     pub(crate) fn report(&mut self, now: Instant) -> Option<usize> {
         let period = match self.unfounded {
             0 => WINDOW,

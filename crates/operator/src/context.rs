@@ -71,8 +71,8 @@ struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last applies for the children and the status of the reconciled object. Initialized lazily, because most
-    /// reconciliations apply nothing.
+    /// The last applies for the children and the status of the reconciled object. The field is initialized lazily,
+    /// because most reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
     conditions: Mutex<own_conditions::Used>,
 }

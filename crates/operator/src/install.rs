@@ -119,7 +119,8 @@ impl Installer {
                     return Err(Failure::Final(OperatorError::Definition { name: name.clone(), problem }));
                 }
             }
-            // After an adoption, read and decide again, because another build may have written the definition before it.
+            // After an adoption, read and decide again, because another build may have written the definition before
+            // the adoption.
             match managers::adopt::<CustomResourceDefinition>(cluster, name, &stored, &options).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(self.apply(cluster, definition, installed).await?),

@@ -77,9 +77,9 @@ pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     }
 }
 
-/// At the connection limit, closes the oldest connection that has not sent a request. If all connections have sent a
-/// request, closes the oldest connection. Otherwise, a client that opens connections without sending requests could
-/// delay probes.
+/// Closes a connection if the connection limit is reached: the oldest connection that has not sent a request, or the
+/// oldest connection if all of them have sent a request. This rule prevents a client that opens connections without
+/// sending requests from delaying probes.
 fn make_room(open: &mut VecDeque<Connection>) {
     open.retain(|connection| !connection.task.is_finished());
     if open.len() >= CONNECTIONS {

@@ -28,8 +28,8 @@ pub(crate) struct Shared<K: Resource> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last applies for the reconciled object. If the object does not exist, returns an empty value that is
-    /// not shared.
+    /// Returns the last applies for the reconciled object. If the object does not exist, this method returns an empty
+    /// value that is not shared.
     pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
         match exists {

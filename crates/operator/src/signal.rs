@@ -67,8 +67,8 @@ impl State {
         }
     }
 
-    /// Returns the tokens of the runs to stop. If all runs are already stopping or have ended, returns `None`, because
-    /// the process must exit immediately.
+    /// Returns the tokens of the runs to stop. If all runs are already stopping or have ended, this method returns
+    /// `None`, because the process must exit immediately.
     fn signalled(&mut self, name: &'static str, now: Instant) -> Option<Vec<CancellationToken>> {
         if self.signal.is_some() || self.runs.is_empty() {
             return None;

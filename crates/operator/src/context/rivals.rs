@@ -12,7 +12,7 @@ use crate::applied;
 use crate::contention::taken_fields;
 use crate::rivals::Rival;
 
-/// The timeout of a read request, for which the reconciliation waits.
+/// The timeout of a read request. The reconciliation waits for the response.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The maximum number of fields in a report.

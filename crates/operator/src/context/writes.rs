@@ -25,14 +25,15 @@ impl<K: Resource> Context<K> {
     /// namespace, it is created in the namespace of the reconciled object.
     ///
     /// The controller becomes the owner of all fields in `child`. If an earlier apply set a field that is missing in
-    /// `child`, the controller gives up this field. Fields that are `null` are treated as missing. If another writer
-    /// repeatedly changes a field, [a log line and an Event](crate#writers-that-undo-each-other) name the writer and
-    /// the field. No request is sent if `child` equals the last child that was successfully applied in this leadership
-    /// term, and all fields of the cached object still have the values that the server stored for that apply. The
-    /// server may store a different value than `child` contains, for example `1` instead of `1000m` for a quantity.
-    /// Each child is therefore applied once after the process has started, and once in each new leadership term, because
-    /// another leader may have applied other fields. If the server does not store a field under its name, such as the
-    /// `stringData` of a Secret, the child is also applied again after each change of the object.
+    /// `child`, the controller gives up the ownership of this field. Fields that are `null` are treated as missing. If
+    /// another writer repeatedly changes a field, [a log line and an Event](crate#writers-that-undo-each-other) name
+    /// the writer and the field. No request is sent if `child` equals the last child that was successfully applied in
+    /// this leadership term. In addition, all fields of the cached object must still have the values that the server
+    /// stored for that apply. The server may store a different value than `child` contains, for example `1` instead of
+    /// `1000m` for a quantity. Each child is therefore applied once after the process has started, and once in each new
+    /// leadership term, because another leader may have applied other fields. If the server does not store a field
+    /// under its name, such as the `stringData` of a Secret, the child is also applied again after each change of the
+    /// object.
     ///
     /// # Errors
     ///
@@ -134,9 +135,9 @@ impl<K: Resource> Context<K> {
         self.shared.caches.get_owned::<T>()
     }
 
-    /// Asks the server whether the owner of a new child still exists. The cache may still contain an owner that was
-    /// deleted and re-created, while the child already belongs to the new owner. An apply with the old owner would make
-    /// the garbage collector delete the child.
+    /// Asks the server whether the owner of a new child still exists. If the owner was deleted and re-created, the
+    /// cache may still contain the old owner, although the child already belongs to the new owner. An apply with the
+    /// old owner would make the garbage collector delete the child.
     async fn check_owner(&self, owner: &OwnerReference) -> Result<()> {
         if self.has_uid::<K>(self.key(), &owner.uid).await? { Ok(()) } else { Err(self.gone()) }
     }
@@ -329,9 +330,9 @@ impl<K: Resource> Context<K> {
         self.applied(|applied| applied.compare_fields(target, configuration, live, &encoded))
     }
 
-    /// Prepares the report for a field that this controller has to apply repeatedly. If a report is due, reads the
-    /// other field managers of the field from the server. The field managers must be read before the apply, because the
-    /// apply takes the field from them.
+    /// Prepares the report for a field that this controller has to apply repeatedly. If a report is due, this method
+    /// reads the other field managers of the field from the server. The field managers must be read before the apply,
+    /// because the apply takes the field from them.
     async fn overwritten<T: Resource>(&self, target: &Target, path: Vec<String>, applied: &Value) -> Overwritten {
         let now = tokio::time::Instant::now();
         if !self.applied(|applied| applied.is_report_due(target, now)) {
@@ -347,8 +348,8 @@ impl<K: Resource> Context<K> {
         Overwritten { path, others }
     }
 
-    /// Counts an apply that changed an overwritten field. After many such applies, reports the other writers of the
-    /// field in the log and as an Event.
+    /// Counts an apply that changed an overwritten field. After many such applies, this method reports the other
+    /// writers of the field in the log and as an Event.
     fn count_revert<T>(&self, target: &Target, overwritten: &Overwritten, live: &T, stored: &T)
     where
         T: Resource + Serialize,

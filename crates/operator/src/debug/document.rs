@@ -48,7 +48,7 @@ pub(super) struct Lease {
     /// An empty string means that no replica holds the lease. `None` until the lease is first read.
     pub(super) holder: Option<String>,
     pub(super) is_leader: bool,
-    /// The remaining time of this replica's leadership term if it is not renewed.
+    /// The time until this replica's leadership term ends, if the lease is not renewed.
     pub(super) seconds_left: Option<f64>,
     /// The last error of a request for the lease. `None` if they succeed.
     pub(super) last_error: Option<String>,

@@ -23,7 +23,7 @@ pub(super) enum Decision {
 /// - If this build has a higher version, it replaces the installed definition.
 /// - If this build has a lower version, it keeps the installed definition. If the versions are equal or unknown, this
 ///   build keeps the installed definition only if replacing it would remove a served version.
-/// - If a build keeps a definition that does not serve all its versions, it fails.
+/// - This build fails if it keeps a definition that does not serve all of this build's versions.
 pub(super) fn decide(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Decision {
     let removed = not_served_by(own, installed);
     let by = match installed.package_version() {

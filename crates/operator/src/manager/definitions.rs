@@ -79,8 +79,8 @@ pub(super) struct Installations {
 }
 
 impl Manager {
-    /// Starts the installations. `registration` follows the definitions in the manager's own cluster. If there are
-    /// several clusters, also adds a readiness check for each cluster.
+    /// Starts the installations. `registration` runs after the definitions are installed in the manager's own cluster.
+    /// If there are several clusters, this method also adds a readiness check for each cluster.
     pub(super) fn start_installations(&mut self, registration: Option<Registration>) -> Installations {
         let mut all = vec![(self.cluster.clone(), std::mem::take(&mut self.definitions), registration)];
         for (cluster, definition) in std::mem::take(&mut self.other_definitions) {
@@ -159,7 +159,7 @@ impl Installations {
         }
     }
 
-    /// Waits until everything is installed. With several clusters, only waits for the first attempt in each
+    /// Waits until everything is installed. With several clusters, this method only waits for the first attempt in each
     /// cluster, and for at most [`PATIENCE`]. Returns `false` if a stop was requested, because the manager must not
     /// continue.
     pub(super) async fn first(&mut self, waits: &Waits, stop: &CancellationToken) -> Result<bool, OperatorError> {

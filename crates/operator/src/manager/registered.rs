@@ -74,7 +74,7 @@ impl Authority {
         Self { files, registered, problem: None }
     }
 
-    /// Waits until the file contains other certificates than the registered certificates. Returns the new certificates.
+    /// Waits until the certificates in the file differ from the registered certificates. Returns the new certificates.
     async fn changed(&mut self) -> Vec<u8> {
         loop {
             sleep(self.files.period.max(MIN_PERIOD)).await;

@@ -215,7 +215,7 @@ fn left(limit: Duration, stopped: Option<Instant>) -> Duration {
     stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()))
 }
 
-/// Converts the error. If the cause is an `OperatorError` from an installation, returns this error.
+/// Converts the error. If the cause is an `OperatorError` from an installation, this function returns this error.
 fn operator_error(error: ManagerError) -> OperatorError {
     match error {
         ManagerError::Runnable { name, cause } => match cause.downcast::<OperatorError>() {

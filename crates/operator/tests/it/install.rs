@@ -225,8 +225,8 @@ async fn field_of_the_first_installation_can_be_removed() {
     assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
 }
 
-/// The patch that turns the create request's fields into applied fields fails. An apply without it could never remove the
-/// annotation.
+/// The patch that turns the create request's fields into applied fields fails. Without this patch, an apply could never
+/// remove the annotation.
 #[tokio::test]
 async fn failed_adoption_is_repeated_before_the_apply() {
     let world = World::start().await;
