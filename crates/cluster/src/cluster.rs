@@ -332,8 +332,8 @@ impl Cluster {
     /// Stops this cluster like [`shutdown`](Self::shutdown), but waits at most `limit` in total. Pending Events are
     /// written for at most 5 s. If an informer is blocked, half of `limit` remains for the Events.
     ///
-    /// The limit needs the timers of the runtime. Code that blocks one thread of a runtime can stop its timers, even if
-    /// the runtime has more threads.
+    /// The limit needs the timers of the runtime. Code that blocks one thread of a runtime can stop the runtime's
+    /// timers, even if the runtime has more threads.
     ///
     /// # Cancel safety
     ///
@@ -440,7 +440,7 @@ mod tests {
         let cluster = Cluster::embedded().await.unwrap();
         let map = ConfigMap { metadata: ObjectMeta::new("default", "a") };
         cluster.api().create(&map, &WriteOptions::default()).await.unwrap();
-        // The blocked thread can be the one that fires its runtime's timers, so the informer runs on another runtime.
+        // The informer runs on another runtime, because the thread that it blocks may drive the timers of its runtime.
         let other = tokio::runtime::Runtime::new().unwrap();
         let informer = {
             let _entered = other.enter();

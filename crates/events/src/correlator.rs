@@ -17,8 +17,9 @@ pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 /// The limits of a [`Correlator`]. The defaults match client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about the same subject at which the sink starts to combine them. For example,
-    /// with a value of 10, the tenth message and all later messages are combined into one event. The default is 10.
+    /// The sink starts to combine messages about the same subject when it has received this number of different
+    /// messages. For example, with a value of 10, the tenth message and all later messages are combined into one event.
+    /// The default is 10.
     pub max_similar: usize,
     /// The maximum time between two similar messages that the sink combines into one event. The default is 10 minutes.
     pub similar_interval: Duration,

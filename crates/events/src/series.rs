@@ -18,7 +18,7 @@ pub struct SeriesConfig {
     /// not repeated during this time. The default is 6 minutes.
     pub finish: Duration,
     /// The maximum number of events that the sink keeps in memory. 0 is treated as 1. The default is 4096. If this
-    /// limit is reached, a new event evicts the event that was least recently repeated, and the sink writes the count
+    /// limit is reached, a new event evicts the event that was least recently repeated. The sink then writes the count
     /// of the evicted event.
     pub cache_size: usize,
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::event::{Event, EventSeries, ObjectReference};
 
 /// An event of the `events.k8s.io/v1` API, in which repetitions form a series. A server that supports both the
-/// `events.k8s.io/v1` and the `v1` API stores each event as one object, and returns it as a [`SeriesEvent`] or an
-/// [`Event`], depending on the requested API.
+/// `events.k8s.io/v1` and the `v1` API stores each event as one object. The requested API determines whether the server
+/// returns a [`SeriesEvent`] or an [`Event`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {

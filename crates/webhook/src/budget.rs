@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 const BYTES: usize = 256 << 20;
 /// The number of bytes that a semaphore permit represents.
 const PERMIT: usize = 64 << 10;
-/// The time after which a body that is still arriving is considered slow. A slow body is dropped if its memory is
-/// needed for other bodies. API servers send bodies without pauses.
+/// A body that is still arriving after this time is considered slow. A slow body is dropped if its memory is needed for
+/// other bodies. API servers send bodies without pauses.
 const SLOW: Duration = Duration::from_secs(1);
 /// How often a waiting request checks for slow request bodies.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,8 +40,8 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits until the budget has enough memory for a request body. In the meantime, drops slow request bodies, oldest
-    /// first. Returns `None` if the budget is closed, which never happens.
+    /// Waits until the budget has enough memory for a request body. In the meantime, this method drops slow request
+    /// bodies, oldest first. Returns `None` if the budget is closed, which never happens.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         // The number of permits fits into 32 bits, because a request body is never larger than the budget.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));

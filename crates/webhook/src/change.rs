@@ -22,8 +22,9 @@ pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     }
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
-        // If the lengths of `sent` and `before` are different, decoding has dropped or added elements, so the positions
-        // in the two lists do not match. A list of scalars has no unknown fields.
+        // Merge the elements one by one only if `sent` and `before` have the same length. Otherwise, decoding has
+        // dropped or added elements, so the positions in the two lists do not match. A list of scalars is replaced as a
+        // whole, because it has no unknown fields to keep.
         (Value::Array(sent), Value::Array(before), Value::Array(after))
             if sent.len() == before.len() && sent.iter().any(|element| element.is_object() || element.is_array()) =>
         {
@@ -69,8 +70,10 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
     merged.collect()
 }
 
-/// Replaces the parts of `merged` that decode as `decoded` instead of `expected` with the parts of `after`. Lists are
-/// replaced as a whole. The elements of all lists in `decoded` and `expected` are [sorted](crate::elements::sorted).
+/// Corrects the parts of `merged` that do not decode as expected. `decoded` contains the actual result of decoding
+/// `merged`. Where `decoded` and `expected` differ, the part of `merged` is replaced with the part of `after`. Lists
+/// are replaced as a whole. The elements of all lists in `decoded` and `expected` are
+/// [sorted](crate::elements::sorted).
 pub(crate) fn correct(merged: &mut Value, decoded: &Value, expected: &Value, after: &Value) {
     if decoded == expected {
         return;

@@ -21,7 +21,7 @@ struct Shared {
     idle: BTreeMap<u64, CancellationToken>,
     /// The number of `open` calls that wait for a slot.
     waiting: usize,
-    /// The open connections that must give way, by their former places in `idle`.
+    /// The connections that are being closed to free their slots, identified by their former keys in `idle`.
     closing: BTreeSet<u64>,
 }
 
@@ -51,8 +51,9 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection. If there are too many connections, closes the connection that has been idle for the longest
-    /// time, or the next connection that becomes idle. Returns `None` if the semaphore is closed, which never happens.
+    /// Adds a connection. If there are too many connections, this method closes the connection that has been idle for
+    /// the longest time, or the next connection that becomes idle. Returns `None` if the semaphore is closed, which
+    /// never happens.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -89,7 +90,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl Shared {
-    /// Returns `true` if more calls wait for a slot than connections are closing.
+    /// Returns `true` if the number of waiting calls exceeds the number of closing connections.
     fn needs_slot(&self) -> bool {
         self.waiting > self.closing.len()
     }

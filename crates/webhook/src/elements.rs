@@ -62,8 +62,8 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
 }
 
 /// Matches the elements that have no origin by position if the lengths of the lists are equal. If `field` identifies
-/// the elements, only matches elements whose other fields are equal. An element of the original list has at most one
-/// match.
+/// the elements, this function only matches elements whose other fields are equal. An element of the original list has
+/// at most one match.
 fn match_positions(origins: &mut [Option<usize>], before: &[Value], after: &[Value], field: Option<&str>) {
     if after.len() != before.len() {
         return;

@@ -84,12 +84,12 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
 }
 
 /// Checks that the response to an admission review contains the uid of the request. If the response contains a patch,
-/// also checks that applying the patch results in the handler's object.
+/// this function also checks that applying the patch results in the handler's object.
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // Parsing may fail even though the webhook has accepted the review, because serde_json allows fewer nesting levels
-    // when it parses a `Value` than when it skips the objects of a review.
+    // Parsing may fail even though the webhook has accepted the review. serde_json allows fewer nesting levels when it
+    // parses a `Value` than when it skips the objects of a review.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
     // The decoder also accepts a review in the form of a JSON list of field values. Reviews in this form are not
     // checked.

@@ -72,7 +72,8 @@ fn unchecked<T: DeserializeOwned>(request: &AdmissionRequest, policy: FailurePol
             return Err(Denial::bad_request(format!("{denial}; {advice}")));
         }
         (Operation::Delete, _, old) => old.is_some(),
-        // For example, the operator removes its finalizer.
+        // Allow a change of the metadata if the stored object does not decode either and is being deleted. For example,
+        // the operator removes its finalizer.
         (Operation::Update, Some(object), Some(old)) => {
             decode::<T>("oldObject", old).is_err() && only_changes_metadata_of_deleted(object, old)
         }
@@ -107,7 +108,7 @@ fn changes<T: DeserializeOwned + Serialize>(
     let mut merged = change::merge(&sent, before, &after);
     let decoded = re_encoded::<T>(&merged)?;
     if decoded != after {
-        // The type may change a value when it decodes the value. It may even be unable to decode its own JSON.
+        // The type may change a value when it decodes the value. The type may even be unable to decode its own JSON.
         let expected = elements::sorted(&re_encoded::<T>(&after).unwrap_or_else(|_| after.clone()));
         change::correct(&mut merged, &elements::sorted(&decoded), &expected, &after);
         if elements::sorted(&re_encoded::<T>(&merged)?) != expected {

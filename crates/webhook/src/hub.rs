@@ -17,7 +17,7 @@ use crate::decode::fields;
 use crate::failure_log::FailureLog;
 use crate::review::{ConversionRequest, ConversionResponse};
 
-/// The number of converted objects after which a conversion yields to other tasks.
+/// A conversion yields to other tasks after each batch of this many converted objects.
 const TURN: usize = 32;
 
 /// The versions of a kind, and the conversions between them. All conversions go through a common version, which is
@@ -159,8 +159,8 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // If the Rust type of the desired version or of the hub does not have the field, the conversion has lost
-                // the content of the field unintentionally. Keep the content.
+                // If the Rust type of the desired version or of the hub lacks the field, the conversion has lost the
+                // field's content unintentionally. Keep the content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) || !hub_knows(&read.read, json, part, old) {
@@ -238,7 +238,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A kind's conversion webhook. The type is independent of the Rust types of the versions.
+/// A kind's conversion webhook. This type has no type parameters for the Rust types of the versions.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,

@@ -101,18 +101,18 @@ impl Webhook {
     /// 1. If a field identifies the elements, elements with the same value match. The field is the first of `name`,
     ///    `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a unique value in each element. If no
     ///    field identifies the elements, equal elements match.
-    /// 2. If the length of the list has not changed, two elements that are still unmatched at the same position match.
-    ///    If a field identifies the elements, they match only if all their other declared fields are equal. Therefore,
-    ///    an element keeps its undeclared fields if a handler changes only the field that identifies the element. An
-    ///    element that replaces another element does not inherit its undeclared fields, for example the
-    ///    `securityContext` of a container.
+    /// 2. If the length of the list has not changed, unmatched elements at the same position match. If a field
+    ///    identifies the elements, they match only if all their other declared fields are equal. Therefore, an element
+    ///    keeps its undeclared fields if a handler changes only the field that identifies the element. If a new element
+    ///    replaces an old element, the new element does not inherit the old element's undeclared fields, for example
+    ///    the `securityContext` of a container.
     ///
     /// The remaining elements of the result are new. The remaining elements of the original list are removed, including
     /// their undeclared fields.
     ///
     /// If decoding reorders a list, for example into a `BTreeSet`, these rules can match wrong elements. The patch then
-    /// replaces the whole list. If the patched object would still decode as another object than the returned one, the
-    /// request is denied with code 500.
+    /// replaces the whole list. If the patched object still does not decode as the returned object, the request is
+    /// denied with code 500.
     ///
     /// The API server first calls mutating webhooks, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
@@ -271,7 +271,7 @@ impl Webhook {
     }
 
     /// Returns the name of the webhook in the configuration, such as `quota.validate.websites.v1.example.com`. The name
-    /// has three or more segments. It is unique, like the path.
+    /// has three or more segments. The name is unique, like the path.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
         parts.extend([self.verb(), &self.resource.plural, &self.resource.group_version.version, self.group()]);

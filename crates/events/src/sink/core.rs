@@ -20,7 +20,8 @@ pub(crate) struct CoreSink<A> {
 }
 
 impl<A: ObjectApi<Event>> CoreSink<A> {
-    /// Writes events one by one. After the broadcaster is dropped, writes the remaining events and then returns.
+    /// Writes events one by one. After the broadcaster is dropped, this method writes the remaining events and then
+    /// returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         while let Some(event) = events.recv().await {
             self.record(Arc::unwrap_or_clone(event)).await;

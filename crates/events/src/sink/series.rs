@@ -31,8 +31,8 @@ const NO_SUCH_PATH: &str = "404 page not found";
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
-    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster is dropped, writes
-    /// the remaining events and series and then returns.
+    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster is dropped, this
+    /// method writes the remaining events and series and then returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         let period = self.series.period();
         let mut tick = pin!(sleep(period));

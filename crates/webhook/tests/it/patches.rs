@@ -177,7 +177,7 @@ async fn element_keeps_unknown_fields_when_its_identity_changes() {
     let patched = apply(&sent, &patch.await.unwrap());
     let expected = json!([
         {"name": "b", "tty": false},
-        // The container of this name is new at this position, whose old container still exists.
+        // This container is new: no old container has its name, and the old container at its position has moved.
         {"name": "a", "ports": []},
         {"name": "c", "tty": true},
     ]);
