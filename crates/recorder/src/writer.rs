@@ -126,7 +126,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// Returns the next line. If no line is queued, flushes the buffer before it waits for the next line.
+    /// Returns the next line. If no line is queued, this method flushes the buffer before it waits for the next line.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -145,8 +145,8 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Ends the recording with an entry that contains the reason. This entry overwrites the last incomplete entry, so
-    /// that it also fits on a full disk.
+    /// Ends the recording with an entry that contains the reason. The new entry overwrites the last incomplete entry,
+    /// so that it also fits on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
         tracing::warn!(%path, %error, "cannot write the recording, which stops here");

@@ -16,8 +16,8 @@ pub struct ShardsConfig {
     /// with the old number leads a shard.
     ///
     /// Each number of shards has its own leases, so [fencing tokens](pintle_leaderelect::Token) of different numbers
-    /// cannot be compared. If a program stamps objects, remove all stamps after a change of this number, and also after
-    /// a rollback of the change.
+    /// cannot be compared. If a program stamps objects with fencing tokens, remove all stamps after this number is
+    /// changed, and also after the change is rolled back.
     pub shards: u32,
     /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`]. Replicas select leases by
     /// this label only. The other labels may have different values in different replicas. If the values differ, each

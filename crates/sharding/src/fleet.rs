@@ -45,7 +45,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         let (mut waits, mut preferred_among) = (false, None);
         loop {
             let now = clocks.now().monotonic;
-            // The task that renews all leases writes `members`, so log nothing while `members` is borrowed.
+            // Do not log while `members` is borrowed, because the task that renews all leases must be able to write
+            // `members`.
             let (rivals, live, wake) = {
                 let members = members.borrow_and_update();
                 // The watch may report the lease of this replica only after its initial events.
@@ -84,8 +85,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
     }
 
     /// Deletes the leases of replicas that have left, and the leases for shard counts that are no longer used. The
-    /// preferred replica of the first shard deletes these leases. The other replicas wait twice as long. They then
-    /// delete the remaining leases, and forget leases whose deletion their watches have missed.
+    /// preferred replica of the first shard deletes these leases. The other replicas wait twice as long. The other
+    /// replicas then delete the remaining leases, and forget leases whose deletion their watches have missed.
     pub(crate) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {

@@ -51,7 +51,7 @@ enum Role {
     Rival,
 }
 
-/// The number of lease durations after which an expired membership lease is deleted.
+/// An expired membership lease is deleted after this many lease durations.
 const KEPT: u32 = 20;
 
 impl Members {

@@ -95,8 +95,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             has_changed
         });
         // Treat a rival as a leader if its lease expires after the list request was sent, because the rival may have
-        // renewed the lease after the server read it. If a lease expired before the list request was sent, the rival
-        // has not renewed it in time, because the list would otherwise contain the renewal.
+        // renewed the lease after the server read it. A lease that expired before the list request was sent has not
+        // been renewed in time. Otherwise, the list would contain the renewal.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 

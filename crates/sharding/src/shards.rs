@@ -163,8 +163,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // End the membership first, so that the other replicas reassign the shards.
         let present = async {
-            // Become a member only after a successful list request, because other replicas would wait for a member that
-            // cannot list leases and therefore never works.
+            // Become a member only after a successful list request. A member that cannot list leases never works on a
+            // shard, and the other replicas would wait for it.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

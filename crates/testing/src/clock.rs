@@ -31,7 +31,7 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// The clock for which all sleepers wait. The time of this clock is the sum of all steps.
+    /// All sleepers wait on this clock. The time of this clock is the sum of all steps.
     steps: ManualClock,
     start: Instant,
     /// The time of tokio's clock at the creation of this clock. `None` if the clock does not follow tokio's clock.

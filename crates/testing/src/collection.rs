@@ -74,8 +74,9 @@ pub struct CollectionConfig {
     /// cache. The default is `true`.
     pub watch_cache: bool,
     /// Additional fields for field selectors, such as `spec.color`, like `selectableFields` in a
-    /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always supported, as well as
-    /// the fields that a real server supports for a built-in kind, such as `spec.nodeName` for pods. Empty by default.
+    /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always supported. For a
+    /// built-in kind, a collection also supports the fields that a real server supports, such as `spec.nodeName` for
+    /// pods. Empty by default.
     pub selectable_fields: Vec<String>,
 }
 
@@ -260,7 +261,7 @@ fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     }
 }
 
-/// Requests are sent as by a client without a name and without a fault script.
+/// Requests are treated like requests of a client without a name and without a fault script.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -283,7 +284,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// Requests are sent as by a client without a name and without a fault script.
+/// Requests are treated like requests of a client without a name and without a fault script.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await

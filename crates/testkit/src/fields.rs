@@ -26,8 +26,8 @@ pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     }
 }
 
-/// Removes the fields that are different in each run: uids, versions, generations and managed fields. Masks times. The
-/// `observedGeneration` of the status and of its conditions is replaced with whether it is current.
+/// Removes the fields that are different in each run: uids, versions, generations and managed fields. Masks times.
+/// Replaces the `observedGeneration` of the status and of its conditions with `[current]` or `[outdated]`.
 pub(crate) fn normalize(object: &mut Value) {
     let generation = object["metadata"]["generation"].as_i64();
     if let Some(status) = object.get_mut("status") {
@@ -57,7 +57,7 @@ fn relate_generation(observer: &mut Value, generation: Option<i64>) {
     }
 }
 
-/// Removes the other numbers of this name. They are the generations of other objects, such as children.
+/// Removes all other `observedGeneration` numbers, because they are generations of other objects, such as children.
 fn remove_generations(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(remove_generations),

@@ -134,7 +134,7 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
 }
 
 /// Returns an integer within the bounds of the schema, or a string with the pattern, format and length of the schema.
-/// If the schema has none of these rules, returns a port or a percentage.
+/// If the schema has none of these rules, this function returns a port or a percentage.
 fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, Unsatisfied> {
     let has_any = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
     if random.bool() {
@@ -216,8 +216,8 @@ fn all_names(variant: &Value) -> Vec<&str> {
     names(&variant["required"]).into_iter().chain(inner.flat_map(all_names)).collect()
 }
 
-/// Chooses a variant of each `oneOf` and `anyOf`, and sets each field with an `enum` in this variant, such as the tag
-/// of an enum, to the first value of the `enum`. Only variants whose required fields exist in `fields` are chosen.
+/// Chooses a variant of each `oneOf` and `anyOf`, but only a variant whose required fields exist in `fields`. Sets each
+/// field with an `enum` in this variant, such as the tag of an enum, to the first value of the `enum`.
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };

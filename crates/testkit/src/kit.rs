@@ -67,9 +67,9 @@ impl<W: World> Kit<W> {
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
-    /// Sets after how much time without changes the operator is considered idle. The default is 30 s on the paused
-    /// clock, which is longer than the takeover of a Lease. Use a longer time if the operator waits longer between two
-    /// writes.
+    /// Sets the quiet time: the operator is considered idle after this time without changes. The default is 30 s on the
+    /// paused clock, which is longer than the takeover of a Lease. Use a longer time if the operator waits longer
+    /// between two writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
@@ -83,7 +83,7 @@ impl<W: World> Kit<W> {
     }
 
     /// Sets how much real time may pass without the paused clock advancing. The default is one minute. The paused clock
-    /// does not advance while a task of the operator never waits. If the limit is exceeded, the run fails with
+    /// does not advance while a task of the operator runs without waiting. If the limit is exceeded, the run fails with
     /// [`Violation::NotSteady`], which names the running processes.
     ///
     /// The limit has no effect if the thread of the run is blocked.

@@ -164,8 +164,8 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// After two minutes on tokio's clock, returns the last error. If all processes have ended and one of them failed,
-    /// immediately returns the error of the operator.
+    /// After two minutes on tokio's clock, this method returns the last error. If all processes have ended and one of
+    /// them failed, this method immediately returns the error of the operator.
     ///
     /// # Cancel safety
     ///
@@ -195,7 +195,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Deletes the object with the key `key` as the user. If the object does not exist, returns `Ok`.
+    /// Deletes the object with the key `key` as the user. If the object does not exist, this method returns `Ok`.
     ///
     /// # Errors
     ///
@@ -217,8 +217,8 @@ impl<W: World> Lab<W> {
     /// # Errors
     ///
     /// Returns an error if the condition is not met within two minutes on tokio's clock. The error contains the last
-    /// state of the object. If all processes have ended and one of them failed, immediately returns the error of the
-    /// operator.
+    /// state of the object. If all processes have ended and one of them failed, this method immediately returns the
+    /// error of the operator.
     ///
     /// # Cancel safety
     ///
@@ -259,7 +259,7 @@ impl<W: World> Lab<W> {
     }
 
     /// Retries a request of the user until it succeeds, for at most [`LIMIT`] in total. If all processes have ended and
-    /// one of them failed, immediately returns the error of the operator.
+    /// one of them failed, this method immediately returns the error of the operator.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,

@@ -102,8 +102,8 @@ pub enum Violation {
         errors: Vec<String>,
     },
     /// The operator changed nothing in the run without disturbances, so other runs would prove nothing. Definitions,
-    /// webhook registrations and finalizers are not considered changes. Events count as changes. A world that was
-    /// different from its initial state after any step is also considered a change.
+    /// webhook registrations and finalizers are not considered changes. Events count as changes. If the world differed
+    /// from its initial state after any step, this is also considered a change.
     #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}{}", lines(.requests), reported(.errors))]
     NoEffect {
         /// The last requests of the operator.

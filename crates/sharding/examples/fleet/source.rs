@@ -33,7 +33,7 @@ pub(super) struct Source {
     pub(super) shard: Shard,
 }
 
-/// The maximum number of changes by which a watch may lag behind.
+/// A watch may lag behind by at most this many changes.
 const WATCH_BUFFER: usize = 1 << 14;
 
 impl Objects {

@@ -89,8 +89,8 @@ impl Store {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// Returns a watch's next item. If no item is available, stores `waker`. The caller must drop the returned waker
-    /// after releasing the lock.
+    /// Returns a watch's next item. If no item is available, this method stores `waker`. The caller must drop the
+    /// returned waker after releasing the lock.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -124,8 +124,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // A queued fault does not replace a break by the test. Replacing the break by the test would drop the user's
-        // error under the lock.
+        // A queued fault does not replace a break that the test has requested, because this would drop the user's error
+        // under the lock.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));

@@ -20,8 +20,8 @@ use crate::violation::Violation;
 use crate::wire::Disturbances;
 use crate::world::World;
 
-/// The number of tasks that a disturbed run may have at its end in addition to the tasks of an undisturbed run with the
-/// same number of replicas.
+/// At its end, a disturbed run may have at most this many more tasks than an undisturbed run with the same number of
+/// replicas.
 const TASKS: usize = 8;
 /// The delay before a process that has ended is restarted.
 const RESTART: Duration = Duration::from_secs(1);
@@ -126,10 +126,10 @@ impl<W: World> Kit<W> {
     /// requests, stale reads, and kills of the leader. The check verifies these rules:
     ///
     /// - After the last fault, the operator reaches the same final state as in an undisturbed run.
-    /// - A process writes only while it is the leader and its Lease has not expired. If the operator has [shards](pintle_operator::Manager::sharded),
-    ///   the process must be the leader of the shard that contains the written object. If the written object is not an
-    ///   owner and has no controller owner, its shard is unknown, and it is sufficient that the process is the leader
-    ///   of any shard.
+    /// - A process writes only while it is the leader and its Lease has not expired. If the operator has
+    ///   [shards](pintle_operator::Manager::sharded), the process must be the leader of the shard that contains the
+    ///   written object. The shard is unknown if the written object is not an owner and has no controller owner. In
+    ///   this case, the process may be the leader of any shard.
     /// - At its end, a run does not have many more tasks than an undisturbed run.
     ///
     /// # Errors
@@ -249,8 +249,8 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // The operator can reach the final state despite delays, so the delays are kept if the script contains no
-            // other disturbances.
+            // If a script contains only delays, keep the delays during the whole run, because the operator can reach
+            // the final state despite delays.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {

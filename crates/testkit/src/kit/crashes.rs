@@ -19,7 +19,7 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Cut};
 use crate::world::World;
 
-/// The maximum time for which the operator is down during a step.
+/// During a step, the operator is down for at most this time.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
 const SHOWN: usize = 15;
@@ -53,8 +53,9 @@ impl Undisturbed {
 
 struct Job<'a> {
     request: &'a SentRequest,
-    /// The position of the request among the requests of its process with the same verb and target. The second position
-    /// also counts requests for objects with other names.
+    /// The position of the request among the requests of its process, counted in two ways. The first position counts
+    /// only requests with the same verb and target. The second position also counts requests for objects with other
+    /// names.
     occurrences: [usize; 2],
     cut: Cut,
     is_down: bool,
@@ -87,9 +88,9 @@ impl<W: World> Kit<W> {
     /// run sends such a read again, the read is omitted from the report.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases
-    /// and Events. For the `observedGeneration` of the status and of its conditions, only whether it is current is
-    /// compared. Deeper in the status, it can be the generation of another object and is not compared. At the end, the
-    /// last reconciliation of each key must have succeeded.
+    /// and Events. In the status and its conditions, the check compares only whether `observedGeneration` is current,
+    /// but not its value. Deeper in the status, `observedGeneration` is ignored, because it can be the generation of
+    /// another object. At the end, the last reconciliation of each key must have succeeded.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl<W: World> Kit<W> {
     }
 
     /// Returns an error if reconciliations failed. Also returns an error if the user performed steps but the operator
-    /// changed no object and no world, and recorded no Event.
+    /// did nothing: no object and no world changed, and no Event was recorded.
     pub(super) fn check_effect(&self, lab: &Lab<W>, failures: Failures) -> Result<(), Violation> {
         let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
@@ -178,8 +179,9 @@ impl<W: World> Kit<W> {
         Err(Violation::NoEffect { requests, errors })
     }
 
-    /// Repeats a run until the operator crashes. If the operator never sends the request for the planned crash, returns
-    /// an error. For a request that is sent depending on the server's speed, returns `false` instead.
+    /// Repeats a run until the operator crashes. If the operator never sends the request for the planned crash, this
+    /// method returns an error. For API discovery requests, this method returns `false` instead, because the number of
+    /// these requests depends on the server's speed.
     fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
@@ -196,7 +198,7 @@ impl<W: World> Kit<W> {
         Err(Violation::NoCrash { what: job.to_string(), runs: ATTEMPTS, requests })
     }
 
-    /// Executes a run with a planned crash. If the operator did not crash, returns its last requests.
+    /// Executes a run with a planned crash. If the operator did not crash, this method returns its last requests.
     async fn crashed(
         &self,
         job: &Job<'_>,
@@ -223,7 +225,7 @@ impl<W: World> Kit<W> {
 
     /// Waits until the operator is idle in the expected state and no key fails. `what` describes the disturbance.
     pub(super) async fn settle(&self, lab: &Lab<W>, expected: &State, what: &str) -> Result<(), Violation> {
-        // If the state is wrong, this violation says more than the violation for failing keys.
+        // Check the state first, because a report about a wrong state is more useful than a report about failing keys.
         lab.converge(expected, what).await?;
         Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await?;
         // The last retry of a key may have changed the state.

@@ -13,9 +13,9 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Checks that a second operator process does not change any object. The first process is run until it is idle, and
-    /// is then stopped. The second process is run afterwards. Writes that do not change their object are allowed.
-    /// Writes of Leases and Events are also allowed.
+    /// Checks that a second operator process does not change any object. The first process runs until it is idle and is
+    /// then stopped, before the second process starts. Writes that do not change their object are allowed. Writes of
+    /// Leases and Events are also allowed.
     ///
     /// # Errors
     ///
@@ -73,7 +73,8 @@ impl<W: World> Kit<W> {
         failures.check()
     }
 
-    /// Performs all steps of the user. After each step, waits until the operator is idle. Returns the failed calls.
+    /// Performs all steps of the user. After each step, this method waits until the operator is idle. Returns the
+    /// failed calls.
     pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<Failures, Violation> {
         let mut failures = Failures::default();
         let progress = Progress::new();

@@ -9,8 +9,8 @@ use crate::world::World;
 
 impl<W: World> Kit<W> {
     /// Returns a role that contains only the permissions that the operator needs. To determine the permissions, this
-    /// method runs all steps, stops the process gracefully, and starts a second process. All requests of both processes
-    /// are allowed by the role.
+    /// method runs all steps, stops the process gracefully, and starts a second process. The role allows all requests
+    /// of both processes.
     ///
     /// # Errors
     ///

@@ -10,8 +10,8 @@ use tracing::{Event, Metadata, Subscriber};
 /// to stderr.
 struct Quiet;
 
-/// Discards the logs of the current thread until the guard is dropped. If the program has installed a subscriber, does
-/// nothing.
+/// Discards the logs of the current thread until the guard is dropped. If the program has installed a subscriber, this
+/// function does nothing.
 pub(super) fn discard_logs() -> Option<DefaultGuard> {
     get_default(|current| current.is::<NoSubscriber>()).then(|| set_default(Quiet))
 }

@@ -17,7 +17,7 @@ use crate::violation::Violation;
 
 /// The stack size of each thread. The stack is large, because futures are large in unoptimized builds.
 const STACK: usize = 16 << 20;
-/// The number of consecutive checks without progress of the paused clock after which a run is considered stalled.
+/// A run is considered stalled if the paused clock has not advanced in this many consecutive checks.
 const CHECKS: u32 = 10;
 
 /// Executes a run with [`block_on`] on a separate thread.
@@ -37,8 +37,8 @@ pub(super) fn one<R: Send>(
     })
 }
 
-/// Executes jobs on all processors until a job fails. If several jobs fail, returns the failure of the job that is
-/// first in `jobs`. Jobs execute their runs with [`block_on`].
+/// Executes jobs on all processors until a job fails. If several jobs fail, this function returns the failure of the
+/// job that is first in `jobs`. Jobs execute their runs with [`block_on`].
 pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
@@ -101,7 +101,7 @@ pub(super) fn block_on<R>(
     })
 }
 
-/// The paused clock's time at which the runtime last parked.
+/// The time of the paused clock when the runtime last parked.
 #[derive(Clone, Default)]
 struct Pulse(Arc<Mutex<Option<Instant>>>);
 

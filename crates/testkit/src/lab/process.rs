@@ -90,7 +90,8 @@ impl<W: World> Lab<W> {
     }
 
     /// Kills a process, like SIGKILL. All requests of the process stop immediately, and the Lease is not released.
-    /// Returns after the memory of the process has been freed. If the process has already ended, does nothing.
+    /// Returns after the memory of the process has been freed. If the process has already ended, this method does
+    /// nothing.
     ///
     /// # Cancel safety
     ///

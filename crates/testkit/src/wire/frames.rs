@@ -44,7 +44,7 @@ pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: Cancellat
 }
 
 impl Watched {
-    /// Returns the next line. At the end of the body, returns the remaining bytes.
+    /// Returns the next line. At the end of the body, this method returns the remaining bytes.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some(line) = self.lines.pop_front() {

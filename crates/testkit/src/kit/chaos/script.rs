@@ -69,7 +69,7 @@ impl Script {
                 lag = Duration::from_millis(random.u64(500..8_000));
             }
             Kind::Stale => {
-                // Delay requests, so that the operator can read a state from between two requests.
+                // Delay requests, so that the operator can read a state that exists only between two requests.
                 delay = Duration::from_millis(random.u64(50..1_500));
                 for _ in 0..random.usize(2..5) {
                     let at = time(&mut random);
