@@ -116,8 +116,8 @@ impl<K: RequestKey> Builder<K> {
         self
     }
 
-    /// Sets the maximum number of concurrent reconciliations, which overrides the limit in the configuration. Pass a
-    /// [`Concurrency`] to change the limit while the controller runs.
+    /// Sets the maximum number of concurrent reconciliations. This limit overrides the limit in the configuration. Pass
+    /// a [`Concurrency`] to change the limit while the controller runs.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self

@@ -15,8 +15,8 @@ pub(crate) enum Origin {
     Event,
     /// A key that the program added, for example through a [`Trigger`](crate::Trigger).
     Program,
-    /// A key that an earlier run did not finish. Unfinished keys need no limit, because their number is bounded by the
-    /// earlier run's queue.
+    /// A key that an earlier run did not finish. Unfinished keys need no limit, because the earlier run's queue bounds
+    /// their number.
     Unfinished,
 }
 

@@ -248,9 +248,9 @@ impl ReconcileError {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay before the retry. The default is the `Retry-After` of a server response, if the error was
-    /// caused by a server response. The server response is also found inside errors that are wrapped by `anyhow` or
-    /// thiserror's `#[error(transparent)]`. The retry is never earlier than the rate limiter allows. Delays over 1000 s
+    /// Sets the minimum delay before the retry. If a server response caused the error, the default is its
+    /// `Retry-After`. The controller also finds a server response inside an error that `anyhow` or thiserror's
+    /// `#[error(transparent)]` has wrapped. The retry is never earlier than the rate limiter allows. Delays over 1000 s
     /// are reduced to 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {

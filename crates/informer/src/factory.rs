@@ -146,7 +146,7 @@ impl InformerFactory {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
         // Start informers without the lock. If the runtime is shutting down, it drops the informer's task immediately,
-        // which runs user code. Informers that are shut down during this call do not start.
+        // and dropping the task runs user code. Informers that are shut down during this call do not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }

@@ -177,9 +177,9 @@
 //! | your own struct | its fields; here identity, labels, node, requests and phase, all as strings | 1,430 | 11 us | |
 //!
 //! The table shows heap bytes per object, including the key and the cache entry, but excluding indices. Times are for
-//! one processor. The measured pods were created by this project's load generator. Each pod has 7.9 KB of JSON (5.3 KB
-//! without managed fields) and six labels. Each ReplicaSet has 20 pods. Compressed pods are larger if the pods have
-//! less text in common. `cargo xtask bench cache` measures these values for the whole path from a server to the cache.
+//! one processor. This project's load generator created the measured pods. Each pod has 7.9 KB of JSON (5.3 KB without
+//! managed fields) and six labels. Each ReplicaSet has 20 pods. Compressed pods are larger if the pods have less text
+//! in common. `cargo xtask bench cache` measures these values for the whole path from a server to the cache.
 //!
 //! k8s-openapi's types are large because they reserve space for every API field. An absent string, map or list takes 24
 //! bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it reserves space for about

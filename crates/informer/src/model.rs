@@ -9,7 +9,7 @@ use crate::projection::Projection;
 use crate::scan::Scanner;
 use crate::stored::{Source, Stored};
 
-/// Creates objects in the form in which an informer's cache stores them.
+/// Creates objects in the form that an informer's cache stores.
 pub struct Objects<T> {
     scanner: Scanner,
     source: Arc<Source<T>>,

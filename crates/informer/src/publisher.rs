@@ -130,8 +130,7 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the turn, the exclusive right to change the cache. Tasks get their turns in the order in which they
-    /// call this method.
+    /// Waits for the turn, the exclusive right to change the cache. Tasks get their turns in the order of their calls.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }

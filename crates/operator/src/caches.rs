@@ -44,7 +44,7 @@ impl<T: Object> Clone for Cached<T> {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// The namespace that is selected for namespaced kinds. `None` selects all namespaces.
+    /// The selected namespace for namespaced kinds. `None` selects all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) labels: LabelSelector,
 }

@@ -23,8 +23,8 @@ pub(crate) fn types(configuration: &Value) -> BTreeSet<String> {
     items.filter_map(|item| item["type"].as_str()).map(str::to_owned).collect()
 }
 
-/// Removes conditions that are contained in `read` and whose types are not contained in `own`. Returns `true` if
-/// conditions were removed.
+/// Removes the conditions that `read` contains, unless `own` contains their types. Returns `true` if conditions were
+/// removed.
 pub(crate) fn remove_others(configuration: &mut Value, own: &BTreeSet<String>, read: &[Condition]) -> bool {
     let Some(Value::Array(items)) = configuration.pointer_mut(CONDITIONS) else { return false };
     let before = items.len();

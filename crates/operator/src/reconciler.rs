@@ -113,8 +113,8 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     }
 }
 
-/// The future that is returned by a reconcile function. All futures with the output `Result<Action>` implement this
-/// trait, including the futures of `async fn`s.
+/// The future that a reconcile function returns. All futures with the output `Result<Action>` implement this trait,
+/// including the futures of `async fn`s.
 #[diagnostic::on_unimplemented(
     message = "a reconcile function cannot return `{Self}`",
     label = "this function is not an `async fn` that returns `Result<Action>`",

@@ -1,4 +1,4 @@
-//! The data that is shared by all reconciliations of a controller.
+//! The data that all reconciliations of a controller share.
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};

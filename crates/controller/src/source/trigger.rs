@@ -1,4 +1,4 @@
-//! A source for keys that are added by the program.
+//! A source for keys that the program adds.
 
 use std::future::pending;
 use std::mem::take;

@@ -25,7 +25,7 @@ pub(super) struct Noted {
 }
 
 /// A guard of the store's writer lock. When the guard is dropped, even during a panic, the undecodable objects of its
-/// commits are marked as recorded. Dropping the guard also drops superseded versions in the store, which can take as
+/// commits are marked as recorded. Dropping the guard also drops superseded versions in the store. This can take as
 /// long as the commits themselves.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,

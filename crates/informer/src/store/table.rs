@@ -47,8 +47,7 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Returns the part of the table for a hash. The part is determined by bits that hashbrown does not use for buckets and
-/// tags.
+/// Returns the part of the table for a hash. Bits that hashbrown does not use for buckets and tags determine the part.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

@@ -248,8 +248,8 @@ impl<K: Resource> Context<K> {
     /// the reconciled object. If the child has no namespace, it is created in the namespace of the reconciled object.
     /// Prefer [`apply`](Self::apply), which can be repeated safely. If the child has a `generateName` instead of a
     /// name, the server generates the name, so each request creates another object. Do not apply a child that was
-    /// created with this method, because [`apply`](Self::apply) cannot remove the fields that were set by the create
-    /// request.
+    /// created with this method, because [`apply`](Self::apply) cannot remove the fields that the create request has
+    /// set.
     ///
     /// # Errors
     ///
@@ -444,7 +444,7 @@ fn encode(object: &impl Serialize) -> Option<Value> {
 }
 
 /// Checks that the child is not controlled by another object. If the owner was re-created and the cache still contains
-/// the old owner, the child may be controlled by the new owner.
+/// the old owner, the new owner may control the child.
 fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
         return Ok(());

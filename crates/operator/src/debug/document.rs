@@ -128,7 +128,7 @@ pub(super) struct Informer {
     pub(super) state: InformerState,
     pub(super) since: Option<String>,
     pub(super) objects: usize,
-    /// The number of objects that were received by the list in progress.
+    /// The number of objects that the list in progress has received.
     pub(super) received: Option<usize>,
     pub(super) problem: Option<String>,
     pub(super) undecodable: usize,

@@ -88,10 +88,10 @@ impl Manager {
     /// one leader at a time. If a replica stops or dies, the other replicas take over its shards. Use several shards
     /// per replica, so that all replicas get a similar number of objects.
     ///
-    /// `controller` returns the controller for one shard, and must return an equivalent controller on each call. A
-    /// key's shard is determined by the hash of the key. Keys from children and triggers use the same hash, so one
-    /// replica does all work for an object. Each replica caches all objects, so it can take over a shard immediately.
-    /// In logs and metrics, the controller of a shard has a name such as `website-shard-0`.
+    /// `controller` returns the controller for one shard, and must return an equivalent controller on each call. The
+    /// hash of a key determines its shard. Keys from children and triggers use the same hash, so one replica does all
+    /// work for an object. Each replica caches all objects, so it can take over a shard immediately. In logs and
+    /// metrics, the controller of a shard has a name such as `website-shard-0`.
     ///
     /// A [`Trigger`](pintle_controller::Trigger) adds a key only on the replica on which it is called. If another
     /// replica leads the shard of the key, the key is stored. A stored key is reconciled only if the replica takes over

@@ -211,8 +211,8 @@ async fn newer_definition_that_appears_after_the_read_stays() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The definition is first installed with a create request. Later builds must be able to remove the fields that were
-/// created by this request.
+/// The definition is first installed with a create request. Later builds must be able to remove the fields that this
+/// request has created.
 #[tokio::test]
 async fn field_of_the_first_installation_can_be_removed() {
     let world = World::start().await;
