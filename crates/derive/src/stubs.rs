@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{DeriveInput, Meta, Path, parse_quote, parse2};
 
 /// Returns stub implementations of the derived traits. Without the stubs, the compiler would report an error at each
-/// use of the type, which would hide the error about the attribute.
+/// use of the type. These errors would hide the error about the attribute.
 pub(crate) fn stubs(input: &DeriveInput) -> TokenStream {
     if !input.generics.params.is_empty() {
         return TokenStream::new();

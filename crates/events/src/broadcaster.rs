@@ -169,9 +169,9 @@ impl EventBroadcaster {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher that receives all events that are recorded from now on and that `filter` accepts. `filter`
-    /// runs on the thread that records the event, so it should be fast. If `filter` panics, the watcher does not
-    /// receive the event.
+    /// Returns a watcher that receives each event that is recorded from now on, if `filter` accepts it. `filter` runs
+    /// on the thread that records the event, so it should be fast. If `filter` panics, the watcher does not receive the
+    /// event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));

@@ -64,7 +64,7 @@ impl Entry {
 
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// The event to write, if the event is new or is repeated for the first time, which starts a series.
+    /// The event to write, if the event is new or is repeated for the first time. The first repetition starts a series.
     pub(crate) write: Option<SeriesEvent>,
     /// The evicted series, whose final count the caller must write.
     pub(crate) evicted: Option<SeriesEvent>,

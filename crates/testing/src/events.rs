@@ -1,4 +1,4 @@
-//! The streams that are returned by lists and watches of a [`Collection`](crate::Collection).
+//! The streams that lists and watches of a [`Collection`](crate::Collection) return.
 
 use std::future::poll_fn;
 use std::pin::Pin;

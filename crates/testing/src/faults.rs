@@ -72,8 +72,8 @@ impl Break {
 /// The faults of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. Clones share the same
 /// script.
 ///
-/// The script of a collection applies to the requests of all clients. If several faults apply to a request, the outcome
-/// is determined by the first fault in this list:
+/// The script of a collection applies to the requests of all clients. If several faults apply to a request, the first
+/// fault in this list determines the outcome:
 ///
 /// 1. the client's cut connection (see [`cut_off`](Self::cut_off))
 /// 2. the client's first queued fault for the verb
@@ -131,9 +131,9 @@ impl FaultScript {
     /// Sets the rule and replaces an earlier rule. The rule determines the outcomes of requests for which no fault is
     /// queued.
     ///
-    /// The request is logged before the rule is called. The rule is called by the task that sends the request and
-    /// without holding a lock, so the rule may use the collection. If the rule panics, the task that sends the request
-    /// panics. A rule that owns its collection keeps the collection alive until `heal` is called.
+    /// The request is logged before the rule is called. The task that sends the request calls the rule without holding
+    /// a lock, so the rule may use the collection. If the rule panics, the task that sends the request panics. A rule
+    /// that owns its collection keeps the collection alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);

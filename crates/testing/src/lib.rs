@@ -51,7 +51,7 @@
 //!   watch breaks.
 //! - A [`RecordedRequest`] is an entry in the request log, which contains a [`Call`] and the name of the client. A
 //!   [`Verb`] is the kind of a call. Faults can be queued for a verb.
-//! - [`Page`] and [`Events`] are the streams that are returned by lists and watches.
+//! - [`Page`] and [`Events`] are the streams that lists and watches return.
 //! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
 //! - [`replay_corpus`] tests a parser with stored inputs and random mutations of these inputs.
 //! - A [`SteppedClock`] replaces the monotonic clock and the wall clock of a process.

@@ -1,4 +1,4 @@
-//! The state that is shared by a collection, its clients and its streams.
+//! The state that a collection, its clients and its streams share.
 
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;

@@ -108,8 +108,8 @@ pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<
     }
 }
 
-/// Returns the fields that were changed by a write. Returns `.metadata.managedFields` if only metadata from the server
-/// has changed.
+/// Returns the fields that a write has changed. Returns `.metadata.managedFields` if only metadata from the server has
+/// changed.
 pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value>) -> Vec<String> {
     let shown = |object: &Option<Value>| {
         object.clone().map(|mut object| {

@@ -7,7 +7,7 @@ use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use pintle_apiserver::RequestVerb;
 
-/// A request that was sent by a process of the operator.
+/// A request that a process of the operator has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SentRequest {
@@ -34,7 +34,7 @@ pub struct SentRequest {
     pub code: Option<u16>,
     /// The fault that was injected into the request, or an empty string.
     pub fault: String,
-    /// The fields that were changed by the request, such as `.data.url: "a" -> "b"`. Empty if nothing was changed.
+    /// The fields that the request has changed, such as `.data.url: "a" -> "b"`. Empty if nothing was changed.
     pub changes: Vec<String>,
     /// The owners to which the request has added a reference with `blockOwnerDeletion`.
     pub(crate) blocked_owners: Vec<BlockedOwner>,

@@ -67,7 +67,7 @@ pub(crate) struct Disturbances {
     pub(crate) until: Instant,
 }
 
-/// The state that is shared by a process and its connection.
+/// The state that a process and its connection share.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) process: String,
@@ -226,8 +226,7 @@ impl Link {
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
     }
 
-    /// Records a Lease write. If the response was replaced by a fault, this method reads the stored Lease from the
-    /// server.
+    /// Records a Lease write. If a fault has replaced the response, this method reads the stored Lease from the server.
     async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
         let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
         let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();

@@ -1,4 +1,4 @@
-//! Tests which requests are affected by a fault, and the outcomes of these requests.
+//! Tests which requests a fault affects, and the outcomes of these requests.
 
 use std::task::Poll;
 use std::time::Duration;

@@ -85,7 +85,7 @@ impl fmt::Display for SeedReport {
 impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state even if its lists and watches return stale data.
     ///
-    /// The data is delayed by a time or by a number of versions, which the seed determines. A real API server with a
+    /// The seed determines the delay of the data, which is a time or a number of versions. A real API server with a
     /// delayed watch cache returns stale data in the same way. The user does not wait for the operator to become idle,
     /// and processes are killed or stopped during the run. A new leader can therefore see an older state than the
     /// previous leader. An operator with leader election has two replicas.
