@@ -36,8 +36,8 @@ async fn replica(
         let mut events = maps.subscribe();
         maps.start();
         println!("{identity} leads shard {}", shard.index());
-        // `run` drops the future at the end of the leadership term, so an object is never handled by two replicas at
-        // the same time.
+        // `run` drops the future at the end of the leadership term, so two replicas never handle the same object at the
+        // same time.
         let outcome = leadership.run(async {
             while let Some(event) = events.next().await {
                 let mut handled = handled.lock().unwrap_or_else(PoisonError::into_inner);

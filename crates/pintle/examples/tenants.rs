@@ -1,5 +1,5 @@
-//! A controller with a custom key type, in which several objects map to the same key. The equivalent in
-//! controller-runtime is a `TypedReconciler`.
+//! A controller with a custom key type, where several objects map to the same key. The equivalent in controller-runtime
+//! is a `TypedReconciler`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};

@@ -80,7 +80,7 @@ async fn main() -> anyhow::Result<()> {
     let mut workers = JoinSet::new();
     (0..WORKERS).for_each(|_| drop(workers.spawn(controller.clone().worker())));
 
-    // A real program would wait for a signal here. Wait for the last retry and a deletion.
+    // A real program would wait for a signal here. This example waits for the last retry and for a deletion.
     let count = |name: &str| controller.runs.lock().map_or(0, |runs| runs.get(name).copied().unwrap_or(0));
     let within = Duration::from_secs(30);
     ensure!(eventually(within, async || count("broken") == 1 + MAX_RETRIES).await);

@@ -198,7 +198,7 @@ pub use pintle_cluster::{Cluster, ClusterConfig, Error};
 #[doc(inline)]
 pub use pintle_operator::{Result, init_tracing};
 
-/// Re-exports each crate as a module. With modules, the compiler suggests paths in this crate.
+/// Re-exports each crate as a module, so that the compiler's suggestions name paths in this crate.
 macro_rules! facade {
     ($($(#[$attribute:meta])* $name:ident: $crate_name:ident;)*) => {$(
         $(#[$attribute])*

@@ -19,7 +19,7 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
 
-/// Starts the server. Returns a client for the simulated pods, and the directory in which `exec` commands run.
+/// Starts the server. Returns a client for the simulated pods, and the working directory of `exec` commands.
 pub(crate) async fn start() -> anyhow::Result<(Api<Pod>, TempDir)> {
     let root = tempfile::tempdir()?;
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;

@@ -1,4 +1,4 @@
-//! A demo in which a lock on an embedded server is audited.
+//! A demo that audits a lock on an embedded server.
 
 use std::time::Duration;
 

@@ -8,8 +8,7 @@
 //! The first argument is the kind of the lock, as in `--leader-elect-resource-lock`. The lock is only read and watched.
 //! Ctrl-C ends the program. If the program detects an unsafe change, it exits with an error.
 //!
-//! Without arguments, the program runs a demo on an embedded server, in which an intruder takes the lock from its
-//! holder.
+//! Without arguments, the program runs a demo on an embedded server, where an intruder takes the lock from its holder.
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
 mod demo;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use pintle::prelude::*;
 use tokio::time::sleep;
 
-/// The CustomResourceDefinition and the namespaces. Only contains objects that were created in this run.
+/// The CustomResourceDefinition and the namespaces. Objects that existed before this run are not included.
 #[derive(Default)]
 pub(crate) struct Created(Vec<(ApiResource, ObjectKey)>);
 

@@ -17,7 +17,7 @@ use crate::replica::Replica;
 
 /// Injects faults that only the embedded server supports, such as broken watches, expired watches and failed writes.
 pub(crate) fn plan_faults(cluster: &Cluster, progress: &Progress) {
-    // Websites are watched by both replicas and by the observer.
+    // Both replicas and the observer watch the websites.
     const WATCHES: u32 = 3;
     let Some(server) = cluster.server() else { return };
     let rule = |times, verb, resource: &str, fault| {

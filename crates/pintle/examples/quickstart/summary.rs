@@ -11,7 +11,7 @@ pub(crate) struct Summary {
     pub(crate) retries: u64,
     /// How long keys were queued until a worker took them: the median and the 99th percentile.
     pub(crate) queue_latency: Option<(Duration, Duration)>,
-    /// The time from the death of the leader to the first completed reconciliation of the next leader.
+    /// The time between the death of the leader and the next leader's first completed reconciliation.
     pub(crate) failover: Option<Duration>,
     pub(crate) total: Duration,
 }

@@ -1,4 +1,4 @@
-//! Tests of the informers, recorders and other components that are shared by all users of a cluster.
+//! Tests of the informers, recorders and other components that all users of a cluster share.
 
 use pintle::events::Event;
 use pintle::informer::Namespaces;
@@ -106,7 +106,7 @@ async fn other_requests_do_not_delay_an_election() {
     (config.qps, config.burst) = (Some(1e-6), Some(1));
     let cluster = Cluster::connect(config).unwrap();
     cluster.api::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
-    // With the cluster's own client, the rate limiter would delay the election's next request for days.
+    // The rate limiter of the cluster's own client would delay the election's next request for days.
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
     let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, callbacks);

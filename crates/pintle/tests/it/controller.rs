@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// Records each reconciled key. The `bool` is `true` if the object existed.
+/// Records each reconciled key, with `true` if the object existed.
 struct Notes {
     seen: Arc<Mutex<Vec<(String, bool)>>>,
     stop: CancellationToken,

@@ -30,7 +30,7 @@ struct Picker {
     candidates: Api<LeaseCandidate>,
 }
 
-/// The validity of a candidate's response, the time to wait for a response, and the validity of an assigned Lease.
+/// How long a response to a ping is valid, how long to wait for a response, and how long an assigned Lease is valid.
 const ELECTION: Duration = Duration::from_secs(5);
 
 impl Picker {

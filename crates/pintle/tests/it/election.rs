@@ -192,7 +192,7 @@ async fn shards_give_each_object_to_one_replica() {
         let mut names: Vec<_> = seen.values().flatten().collect();
         names.sort();
         names.dedup();
-        // Select the ConfigMaps by name, because the server also receives the requests that create the ConfigMaps.
+        // Count only the ConfigMaps of this test.
         let all = names.iter().filter(|name| name.starts_with("map-")).count();
         let once = seen.values().map(Vec::len).sum::<usize>() == names.len();
         (seen.len() == 8 && shards.len() == 8 && both && all == 30 && once).then_some(())

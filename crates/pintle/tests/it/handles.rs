@@ -193,7 +193,7 @@ async fn subresources_can_be_read_written_and_created() {
 
 #[tokio::test]
 async fn cut_watch_resumes_without_loss() {
-    // A watch can be ended on request only on the embedded server.
+    // Only the embedded server can cut a watch on request.
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     let revision = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;

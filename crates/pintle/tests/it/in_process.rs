@@ -1,4 +1,4 @@
-//! Tests in which the client and the server are in the same process and use no sockets.
+//! Tests with the client and the server in the same process, without sockets.
 
 use pintle::leaderelect::Lease;
 use pintle::prelude::*;

@@ -8,8 +8,8 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// Checks that the cache eventually equals the server's state despite `faults`. Each tuple contains the number of times
-/// that the fault occurs.
+/// Checks that the cache eventually equals the server's state despite `faults`. The number in each tuple is how often
+/// the fault occurs.
 async fn converges_despite(faults: Vec<(u32, RequestVerb, Fault)>) {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");

@@ -1,4 +1,4 @@
-//! Tests of `Cluster::plan` with a cluster that is reached through a socket.
+//! Tests of `Cluster::plan` with a connection to the cluster through a socket.
 
 use pintle::apiserver::PlanAction;
 use pintle::prelude::*;

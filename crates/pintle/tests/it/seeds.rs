@@ -20,7 +20,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// The default number of seeds. This number is large enough for each kind of fault to occur.
+/// The default number of seeds. With this number of seeds, each kind of fault occurs.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -198,8 +198,8 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // Longer than the bookmark interval. On a slow machine, a working watch may be silent for longer than the timeout,
-    // and is then restarted.
+    // Longer than the bookmark interval. On a slow machine, a working watch may be silent for longer than this timeout.
+    // The informer then restarts the watch.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),
