@@ -63,7 +63,7 @@ use crate::watch::{RawWatch, Watch};
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. It is unknown whether the server has executed a write that was cancelled.
+/// Dropping a future cancels the request. A cancelled write may still take effect on the server.
 ///
 /// # Examples
 ///
@@ -226,8 +226,8 @@ impl<T> Api<T> {
         }
     }
 
-    /// Adds the path of an object, like [`on_object`](Self::on_object). If the resource is not one of `plurals` in the
-    /// API group `group`, sending the request returns an error.
+    /// Adds the path of an object, like [`on_object`](Self::on_object). Sending the request returns an error if the
+    /// resource is not one of `plurals` in the API group `group`.
     fn on_object_of(
         &self,
         group: &str,
@@ -250,7 +250,7 @@ impl<T> Api<T> {
         Err(InvalidRequest::Mismatch(format!("only {plurals} support this request, {resource} do not")))
     }
 
-    /// Returns the namespace to which a request is sent. `given` is the namespace in the metadata of the object.
+    /// Returns the namespace for a request. `given` is the namespace in the metadata of the object.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
@@ -274,7 +274,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. Other errors mean that the request failed.
+    /// Returns `NotFound` if the object does not exist. Also returns an error if the request fails for another reason.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<T, ApiError> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
@@ -370,7 +370,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `AlreadyExists` if the object already exists. Other errors mean that the request failed.
+    /// Returns `AlreadyExists` if the object already exists. Also returns an error if the request fails for another
+    /// reason.
     pub async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = match self.namespace_of(object.namespace()) {
             Ok(namespace) => {
@@ -388,8 +389,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Other errors
-    /// mean that the request failed.
+    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Also returns
+    /// an error if the request fails for another reason.
     pub async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)

@@ -7,9 +7,9 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off for all requests of a client, like client-go's `URLBackoff` for a single host. The back-off is
-/// increased by responses with status 429 or 5xx, and reset by all other responses. A request without a response does
-/// not change the back-off.
+/// The back-off for all requests of a client, like client-go's `URLBackoff` for a single host. A response with status
+/// 429 or 5xx increases the back-off, and any other response resets it. A request without a response does not change
+/// the back-off.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 
@@ -47,7 +47,7 @@ impl ServerBackoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,8 +14,7 @@ pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// A stream, which can only be sent by the first attempt. Therefore, the client does not retry requests with a
-    /// stream.
+    /// A stream, which only the first attempt can send. Therefore, the client does not retry requests with a stream.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -24,7 +23,7 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// Returns the body's size in bytes. Returns `None` for a stream.
+    /// Returns the size of the body in bytes. Returns `None` for a stream.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),

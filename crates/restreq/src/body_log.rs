@@ -11,7 +11,7 @@ use crate::request::Request;
 /// The maximum size of a JSON body that is parsed for logging, in bytes.
 const MAX_PARSED: usize = 1 << 20;
 const REDACTED: &str = "[redacted]";
-/// The annotation in which `kubectl apply` stores the entire object, which may be a Secret.
+/// The annotation that contains the entire object after a `kubectl apply`. The object may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Words that identify secret fields. The value of a field is redacted if the name of the field contains one of these
 /// words, ignoring case, `-` and `_`.
@@ -48,8 +48,8 @@ impl Request {
 
     fn text_to_log(&self, body: &[u8], max_bytes: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path, because a Secret cannot always be recognized by the body. For example, a patch of a Secret
-        // does not contain the kind.
+        // Check the path, because the body does not always show that the object is a Secret. For example, a patch of a
+        // Secret does not contain the kind.
         if self.path().split('/').any(is_secret) { size(body) } else { redacted_text(body, max_bytes) }
     }
 }
@@ -90,8 +90,7 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // The name of an environment variable, or the path of a JSON patch operation, may indicate that the `value` next to
-    // it is secret.
+    // The name of an environment variable, or the path of a JSON patch operation, can show that its `value` is secret.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());

@@ -38,8 +38,8 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// dropped.
 ///
 /// If the runtime of a connection is shut down or blocked, pending requests on this connection fail at their deadlines,
-/// and later requests use new connections. The exception is an established HTTP/2 connection, which remains in use
-/// while its runtime is blocked.
+/// and later requests use new connections. However, an established HTTP/2 connection remains in use while its runtime
+/// is blocked.
 ///
 /// # Tracing
 ///
@@ -122,8 +122,8 @@ pub(crate) struct Shared {
 pub struct Timeouts {
     /// The timeout for connecting to the server, including the TLS handshake. 30 s by default.
     ///
-    /// A DNS lookup by the operating system's resolver cannot be cancelled. A slow lookup can therefore delay the
-    /// shutdown of a tokio runtime beyond this timeout.
+    /// A DNS lookup by the operating system's resolver cannot be cancelled. Therefore, a slow lookup can delay the
+    /// shutdown of a tokio runtime for longer than this timeout.
     pub connect: Duration,
     /// The timeout for the response headers. 75 s by default, because kube-apiserver ends a request after 60 s with a
     /// timeout error. The timeout starts when the request is sent. Each chunk of a [streaming
@@ -183,8 +183,8 @@ pub struct RestClientConfig {
     /// a list of 150 000 large pods. In watches and in lists that are read item by item, [`ClientConfig::max_object`]
     /// limits the size of each object instead.
     pub max_body: usize,
-    /// Whether a request that is cancelled or times out also drops its connection, so that the next request uses
-    /// another connection. `false` by default.
+    /// Whether a request that is cancelled or times out drops its connection. The next request then uses another
+    /// connection. `false` by default.
     ///
     /// With HTTP/1.1, a cancelled request always drops its connection. With HTTP/2, requests share a connection, and it
     /// takes 45 s to detect that the server is lost. Use this setting in a separate client for urgent requests such as
@@ -200,8 +200,8 @@ pub struct RestClientConfig {
     ///
     /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
     /// `KUBE_CLIENT_BACKOFF_DURATION`. The default is `None` unless both variables are set. Most clients do not need a
-    /// back-off, because the server is protected by API Priority and Fairness. With a back-off, the rejection of one
-    /// request delays all requests.
+    /// back-off, because API Priority and Fairness protects the server. With a back-off, one rejected request delays
+    /// all requests.
     pub backoff: Option<ItemBackoffConfig>,
     /// Whether requests are subject to the rate limit and the back-off of the client. `true` by default. `false` makes
     /// all requests [`unthrottled`](Request::unthrottled). Set `throttled` to `false` for a client that only sends
@@ -229,8 +229,8 @@ pub struct RestClientConfig {
     /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// Two kinds of client-go metrics are missing: `rest_client_exec_plugin_ttl_seconds` is the minimum over all
-    /// clients, whereas a metrics provider would add up the values of the clients. Metrics whose names start with
+    /// Two kinds of client-go metrics are missing. `rest_client_exec_plugin_ttl_seconds` is the minimum over all
+    /// clients, but a metrics provider would add up the values of the clients. Metrics whose names start with
     /// `rest_client_transport_` describe the transport cache of client-go, which has no equivalent here.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The maximum number of bytes of each body to log, at level TRACE with the target `pintle_restreq::body`. The
@@ -298,8 +298,8 @@ impl RestClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if settings are contradictory, or if a certificate or key is invalid. No requests are sent, so
-    /// it is not an error if the server is unreachable.
+    /// Returns an error if settings contradict each other, or if a certificate or key is invalid. No requests are sent,
+    /// so it is not an error if the server is unreachable.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
         let shared = Shared::new(config.into())?;
         let root = format!("{}/", shared.base.path).into();
@@ -311,12 +311,12 @@ impl RestClient {
         self.verb(Method::GET)
     }
 
-    /// Returns a POST request, with which objects are created.
+    /// Returns a POST request, which creates an object.
     pub fn post(&self) -> Request {
         self.verb(Method::POST)
     }
 
-    /// Returns a PUT request, with which objects are replaced.
+    /// Returns a PUT request, which replaces an object.
     pub fn put(&self) -> Request {
         self.verb(Method::PUT)
     }

@@ -67,7 +67,7 @@ pub enum Error {
     /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
-        /// The part of the request that was built before the error occurred.
+        /// The request, as far as it was built before the error.
         request: Arc<RequestLine>,
         /// Why the request is invalid.
         source: InvalidRequest,
@@ -99,7 +99,7 @@ pub enum Error {
         /// The `Audit-Id` of the response, which identifies the request in the audit log of the server.
         audit_id: Option<Box<str>>,
     },
-    /// The request can never be allowed by the rate limit of the client. Nothing was sent.
+    /// The rate limit of the client can never allow the request. Nothing was sent.
     #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
     Throttled {
         /// The request.
@@ -226,11 +226,11 @@ impl Error {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Throttling<'a> {
-    /// The request was not allowed by the rate limit of the client. Nothing was sent.
+    /// The rate limit of the client did not allow the request. Nothing was sent.
     Client(&'a ThrottleError),
     /// The server rejected the request with status 429. The request had no effect.
     Server {
-        /// How long the server asked the client to wait before a retry, in whole seconds.
+        /// The delay before a retry that the server requested, in whole seconds.
         retry_after: Option<Duration>,
         /// The flow of the request in API Priority and Fairness, if the server sent it. The flow has exceeded its share
         /// of the server's capacity.
@@ -238,8 +238,8 @@ pub enum Throttling<'a> {
     },
 }
 
-/// The flow of a request in API Priority and Fairness. The flow is identified by the UIDs of two objects in the API
-/// group `flowcontrol.apiserver.k8s.io`.
+/// The flow of a request in API Priority and Fairness. The UIDs of two objects in the API group
+/// `flowcontrol.apiserver.k8s.io` identify the flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The UID of the matching FlowSchema.
@@ -317,8 +317,8 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The source of an [`ApiError`]. The message of this source omits the text that is already part of the [`ApiError`]'s
-/// message.
+/// The source of an [`ApiError`]. The message of this source leaves out the text that the [`ApiError`]'s message
+/// already contains.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct ApiErrorSource {

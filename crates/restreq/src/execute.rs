@@ -48,7 +48,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// Returns `true` if a GET request in this mode can change the cluster.
+    /// Returns `true` if even a GET request can change the cluster in this mode.
     fn has_effect(self) -> bool {
         #[cfg(feature = "ws")]
         return self == Self::Upgrade;
@@ -89,8 +89,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request. It is unknown whether the server has processed a request that was
-    /// cancelled.
+    /// Dropping the future cancels the request. A cancelled request may still take effect on the server.
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -304,8 +303,7 @@ impl Request {
         self.parts.client.shared.retries.deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
-        // `outcome` is dropped at the end of this block, so it does not take up memory in this future while `retrying`
-        // runs.
+        // Drop `outcome` at the end of this block, so that the future does not store it while `retrying` runs.
         let retrying = {
             let outcome = self.attempt(line, mode, &mut used).await;
             self.note_attempt(span, 0, &outcome);
@@ -495,14 +493,14 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Returns the time that is `span` from now, together with `span`. Returns `None` if the time cannot be represented by
-/// an `Instant`.
+/// Returns the deadline `span` from now, and `span` itself. Returns `None` if the deadline does not fit into an
+/// `Instant`.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Waits for `future` until the deadline. If the deadline passes first, returns the duration that `deadline` contains.
-/// `future` is moved, so pin a large future before passing it.
+/// Waits for `future` until the deadline. If the deadline passes first, returns the duration in `deadline` as the
+/// error. `future` is moved, so pin a large future before passing it.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

@@ -66,8 +66,7 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// Returns the parts of `value` that belong to the set `fields`. Returns `None` if all of these parts have been
-/// removed.
+/// Returns the parts of `value` that belong to the set `fields`, or `None` if `value` no longer contains any of them.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
     // If a path has no subfields, the manager owns the whole value.
     if fields.is_empty() {
@@ -104,8 +103,8 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
     }
 }
 
-/// The parsed paths that refer to items of a list. A path identifies an item by its index, its value or its keys. The
-/// maps make it unnecessary to compare each item with each path.
+/// The parsed paths that refer to items of a list. A path identifies an item by its index, its value or its keys. With
+/// these maps, an item is not compared with every path.
 #[derive(Default)]
 struct ItemPaths<'a> {
     paths: Vec<ItemPath<'a>>,

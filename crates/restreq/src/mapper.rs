@@ -46,10 +46,10 @@ pub struct RestMapper {
     /// A counter for lookups and fetches. Each lookup and each fetch gets the next number, called its turn. Turns
     /// define the order of lookups and fetches.
     turns: AtomicU64,
-    /// The turn at which the cache was last invalidated. Documents that were fetched in an earlier turn are invalid.
+    /// The turn of the last invalidation of the cache. Documents that were fetched in an earlier turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
-    /// The error of the last failed fetch, with the turn at which it failed.
+    /// The error and the turn of the last failed fetch.
     failed: Mutex<Option<(u64, ApiError)>>,
     /// Held during a fetch. Lookups only acquire this lock after a cache miss.
     fetch_lock: tokio::sync::Mutex<()>,
@@ -90,7 +90,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// The name matches several resources, none of which is in the core group.
+    /// The name matches several resources, and none of them is in the core group.
     #[error("{name:?} matches several resources: {}; add the group to the name", listed(.candidates))]
     Ambiguous {
         /// The name.
@@ -103,8 +103,7 @@ pub enum MappingError {
     NoMatch {
         /// The name.
         name: String,
-        /// The groups for which the discovery documents could not be fetched. One of these groups may contain the
-        /// resource.
+        /// The groups whose discovery documents could not be fetched. One of these groups may contain the resource.
         missing: Vec<GroupVersion>,
     },
     /// The discovery documents could not be fetched.
@@ -210,8 +209,8 @@ impl RestMapper {
         }
     }
 
-    /// Returns documents whose fetch started after turn `after` and after the last invalidation. Fetches the documents
-    /// if necessary.
+    /// Returns documents that were fetched after turn `after` and after the last invalidation. Fetches the documents if
+    /// necessary.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);

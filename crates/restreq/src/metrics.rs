@@ -215,7 +215,7 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -104,7 +104,7 @@ impl IdentityScanner {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // Ignore all values in arrays. Note each field, even if its value has the wrong type.
+            // Ignore all values in arrays. Store every field, even if its value has the wrong type.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
             {

@@ -32,7 +32,7 @@ use crate::websocket::WebSocket;
 ///   container.
 /// - **Lost connections**: if the connection is lost before the end of the output, a read returns an error.
 ///
-/// The task that drives the connection runs on the runtime on which the command was started. The task ends when the
+/// The task that drives the connection runs on the runtime where the command was started. The task ends when the
 /// connection is closed.
 ///
 /// # Examples
@@ -231,8 +231,8 @@ impl AttachedProcess {
     ///
     /// # Errors
     ///
-    /// Returns [`ExecError::ExitCode`] if the exit code is not 0. All other errors mean that the command could not be
-    /// run or that its status is unknown.
+    /// Returns [`ExecError::ExitCode`] if the exit code is not 0. Any other error means that the command could not be
+    /// run, or that its status is unknown.
     ///
     /// # Cancel safety
     ///

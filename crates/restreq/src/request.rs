@@ -25,7 +25,7 @@ use crate::error::{Error, InvalidRequest};
 use crate::path;
 use crate::warning::WarningHandler;
 
-/// A request to the API server. A request is built by chaining setters, and is sent by a method such as
+/// A request to the API server. Build a request by chaining setters, and send it with a method such as
 /// [`send`](Self::send).
 ///
 /// If a setter fails, the request stores the error, and most of the following setters have no effect. Sending such a
@@ -67,7 +67,7 @@ pub(crate) struct Parts {
     /// The beginning of the path, such as `/apis/apps/v1`, including the path prefix of the server URL.
     prefix: Arc<str>,
     subpath: String,
-    /// The query parameters, sorted by key. The values of each key are in the order in which they were added.
+    /// The query parameters, sorted by key. The values of a key are in the order of the calls that added them.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
     /// The namespace. `None` and an empty string have different meanings, as described in
@@ -273,7 +273,7 @@ impl Request {
 
     /// Sets the total timeout of the request, including all retries. Waiting for the rate limiter before the first
     /// attempt is not included. Zero means no timeout. The timeout is also sent to the server, as the parameter
-    /// `timeout`. For watches and streams, the timeout is only enforced by the server.
+    /// `timeout`. For watches and streams, only the server enforces the timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.parts.fault.is_none() {
             self.parts.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -292,7 +292,7 @@ impl Request {
     ///
     /// A request is retried if the server asks for it with `Retry-After`, like in client-go. After a 5xx other than 501
     /// and 503, the server may already have made the change. Unlike in client-go, the following requests are not
-    /// retried in this case, because they could make a second change:
+    /// retried in this case, because they could take effect twice:
     ///
     /// - a create with `generateName`
     /// - a JSON patch, unless it begins with a `test` operation for `/metadata/resourceVersion`. Only other `test`
@@ -300,11 +300,11 @@ impl Request {
     /// - a POST to a subresource other than `binding`, `eviction` and `token`
     /// - a POST or PATCH to a proxy
     ///
-    /// After a lost connection, only requests that change nothing when they are repeated are retried.
+    /// After a lost connection, only requests that are safe to repeat are retried.
     ///
-    /// If the request has no deadline, the total pause between attempts is limited to one minute. When this limit is
-    /// reached, or when the retry budget of the client is exhausted, the last response is returned. The retry budget
-    /// grows by 0.2 retries with each request and by 50 retries per second, up to 500 retries.
+    /// If the request has no deadline, the total pause between attempts is limited to one minute. At this limit, or
+    /// when the client has no retry budget left, the request returns the last response. The retry budget grows by 0.2
+    /// retries with each request and by 50 retries per second, up to 500 retries.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.parts.max_retries = retries;
         self
@@ -341,8 +341,8 @@ impl Request {
     }
 
     /// Sets a back-off to use instead of the client's, like client-go's `BackOff`. This setter works even if an earlier
-    /// setter has failed. The back-off is shared by this request and its clones, and delays each attempt. Responses
-    /// with status 429 or 5xx increase the back-off, and all other responses reset it.
+    /// setter has failed. This request and its clones share the back-off, which delays each attempt. Responses with
+    /// status 429 or 5xx increase the back-off, and all other responses reset it.
     ///
     /// # Examples
     ///
@@ -370,7 +370,7 @@ impl Request {
         self
     }
 
-    /// Exempts this request from rate limiting and back-off, and removes the request's own rate limiter and back-off.
+    /// Disables rate limiting and back-off for this request, including the request's own rate limiter and back-off.
     /// This setter works even if an earlier setter has failed. Use this setter for urgent requests, such as lease
     /// renewals.
     pub fn unthrottled(mut self) -> Self {

@@ -16,7 +16,7 @@ pub(crate) use self::budget::Budget;
 use crate::body::Body;
 use crate::error::Error;
 
-/// Decides whether and when a request is sent again. A new `Retry` is created each time a request is sent. A `Retry`
+/// Decides whether and when to send a request again. A new `Retry` is created each time a request is sent. A `Retry`
 /// does not sleep.
 ///
 /// The decision depends on the outcome of the attempt and on the consequences of repeating the request:
@@ -35,12 +35,11 @@ use crate::error::Error;
 ///   because the status may come from a proxy. If a retry that the table marks as "in doubt" fails, the error is
 ///   [`Error::Retried`].
 /// - A guarded write is a PUT or PATCH with a `resourceVersion`, a JSON patch that first tests the `resourceVersion`, a
-///   DELETE with a precondition, or a server-side apply. If such a write is repeated, it does not change the cluster a
-///   second time.
-/// - If an accumulating write were repeated, it could silently make a second change. Accumulating writes are creates of
-///   a generated name, all other JSON patches, and POST requests to a subresource other than `binding`, `eviction` and
-///   `token`. They also include POST and PATCH requests to a proxy, because the application behind the proxy may
-///   process a request twice. client-go repeats accumulating writes after all 5xx responses with `Retry-After`.
+///   DELETE with a precondition, or a server-side apply. Repeating such a write does not change the cluster again.
+/// - An accumulating write could silently take effect twice if it were repeated. Accumulating writes are creates of a
+///   generated name, all other JSON patches, and POST requests to a subresource other than `binding`, `eviction` and
+///   `token`. POST and PATCH requests to a proxy also accumulate, because the application behind the proxy may process
+///   a request twice. client-go repeats accumulating writes after all 5xx responses with `Retry-After`.
 /// - Other POST requests, such as the create of a named object, either fail or do no harm when they are repeated.
 /// - As in client-go, a failed connection attempt is not retried. The caller can safely retry it, with its own deadline
 ///   and back-off. A request that has missed its deadline is not retried either.
@@ -61,13 +60,12 @@ pub(crate) struct Retry {
     has_jitter: bool,
 }
 
-/// What happens if a request that the server may have processed is repeated.
+/// The effect of repeating a request that the server may have processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
     /// The request does not change anything, so repeating it is harmless.
     Harmless,
-    /// Repeating the request does not change anything, because the request states to which version of the object it
-    /// applies.
+    /// Repeating the request does not change anything, because the request applies to only one version of the object.
     Guarded,
     /// Repeating the request makes the same change again, which can overwrite changes by other clients.
     Unsafe,
@@ -75,7 +73,7 @@ pub(crate) enum Repetition {
     Accumulates,
 }
 
-/// The part of an attempt's outcome that is relevant for retries.
+/// The outcome of an attempt, as far as it matters for retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// 429 or 501 with `Retry-After`. The server did not process the request.
@@ -113,7 +111,7 @@ impl Retry {
         Self { retries_left: max_retries, retries: 0, total_pause: Duration::ZERO, is_replayable, has_jitter: false }
     }
 
-    /// Adds jitter to the pauses, so that requests that were rejected together are not retried together.
+    /// Adds jitter to the pauses, so that not all rejected requests are retried at the same time.
     pub(crate) fn with_jitter(self) -> Self {
         Self { has_jitter: true, ..self }
     }

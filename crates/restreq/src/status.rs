@@ -27,8 +27,8 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
 /// Returns the `Status` object in a response body, or creates a `Status` from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(status_from_code(code, headers, body, subject)));
-    // A proxy may combine a 5xx status with the body of another response, which does not prove that this request was
-    // rejected.
+    // A proxy may combine a 5xx status with the body of another response. Such a body does not prove that the server
+    // rejected this request.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// The rate limiter that all requests of a client share. By default, requests are not limited, because the server is
-/// protected by API Priority and Fairness. In addition, users do not expect client-go's default of 5 requests per
-/// second. controller-runtime removed client-go's default for the same reasons (pull request 3119).
+/// The rate limiter that all requests of a client share. By default, there is no limit, because API Priority and
+/// Fairness protects the server, and users do not expect client-go's default of 5 requests per second.
+/// controller-runtime removed client-go's default for the same reasons (pull request 3119).
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn endless_wait_returns_an_error_at_once() {
-        // The time of the next permit cannot be represented by an `Instant`.
+        // The time of the next permit does not fit into an `Instant`.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();

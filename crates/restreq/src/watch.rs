@@ -208,8 +208,8 @@ fn cause(error: &ApiError) -> String {
     }
 }
 
-/// Returns the event for a frame that exceeds the size limit. Returns an error for bookmark and error events, which are
-/// useless without their content.
+/// Returns the event for a frame that exceeds the size limit. Returns an error for a bookmark or an error event,
+/// because the event is useless without its content.
 fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,

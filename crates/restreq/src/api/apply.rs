@@ -17,9 +17,9 @@ use crate::request::Request;
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Creates or updates an object with server-side apply.
     ///
-    /// The field manager in `options` becomes an owner of each field in `object`. If this manager applied a field
-    /// earlier and the field is missing in `object`, the manager is removed from the owners of the field. Fields
-    /// without owners are removed by the server.
+    /// The field manager in `options` becomes an owner of each field in `object`. If `object` lacks a field that this
+    /// manager applied earlier, the manager no longer owns the field. The server removes a field that has no owners
+    /// left.
     ///
     /// If the type does not serialize `apiVersion` and `kind`, this method adds them. A `resourceVersion` or a `uid` in
     /// the metadata is used as a precondition.
@@ -31,8 +31,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// Returns an error without sending a request if the field manager in `options` is empty. Returns `Conflict` if
-    /// another manager owns a field for which `object` has a different value. To take over such fields, set `force` in
-    /// `options`. Other errors mean that the request failed.
+    /// another manager owns a field and `object` has a different value for it. To take over such fields, set `force` in
+    /// `options`. Also returns an error if the request fails for another reason.
     ///
     /// # Examples
     ///
@@ -104,7 +104,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. Other errors mean that the request failed.
+    /// Returns `NotFound` if the object does not exist. Also returns an error if the request fails for another reason.
     pub async fn applied(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -73,10 +73,10 @@ pub enum OperationResult {
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     /// Reads the object with the same key as `object`, applies `change`, and updates the object if it has changed. If
-    /// the object does not exist, creates it from a copy of `object` to which `change` was applied.
+    /// the object does not exist, applies `change` to a copy of `object` and creates this copy.
     ///
-    /// If there is a conflict, or if another client creates the object first, this method reads the object again and
-    /// retries. There are at most five attempts.
+    /// After a conflict, or if another client creates the object first, this method reads the object again and retries.
+    /// There are at most five attempts.
     ///
     /// `T` must declare all fields of the object, because the update removes all fields that `T` does not declare. For
     /// a type with only some of the fields, use [`apply`](Self::apply) instead.

@@ -40,8 +40,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, and `Conflict` if a precondition is not met. Other errors mean
-    /// that the request failed.
+    /// Returns `NotFound` if the object does not exist, and `Conflict` if a precondition is not met. Also returns an
+    /// error if the request fails for another reason.
     pub async fn delete(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

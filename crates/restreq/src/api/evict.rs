@@ -18,7 +18,7 @@ pub enum EvictionOutcome {
     /// The server rejected the eviction with status 429, usually because of a PodDisruptionBudget. The pod is
     /// unchanged.
     Blocked {
-        /// How long the server asked the client to wait before a retry, if it did. kubectl retries every 5 s.
+        /// The delay before a retry, if the server requested one. kubectl retries every 5 s.
         retry_after: Option<Duration>,
         /// The server's status. The causes name the PodDisruptionBudget.
         status: Box<Status>,
@@ -26,7 +26,7 @@ pub enum EvictionOutcome {
 }
 
 impl<T> Api<T> {
-    /// Evicts a pod. The server deletes the pod if this is allowed by all of its PodDisruptionBudgets.
+    /// Evicts a pod. The server deletes the pod if all of its PodDisruptionBudgets allow this.
     ///
     /// If the server asks the client to retry later, this method returns [`EvictionOutcome::Blocked`] immediately.
     ///
@@ -36,7 +36,7 @@ impl<T> Api<T> {
     ///
     /// - `NotFound` if the pod does not exist.
     /// - `InternalError` if the pod matches several PodDisruptionBudgets.
-    /// - An error if the resource of this `Api` is not pods.
+    /// - An error if this `Api` is not for pods.
     /// - Another error if the request fails.
     ///
     /// # Examples

@@ -83,10 +83,9 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist, and an error if the resource of this `Api` is not pods. Other
-    /// errors mean that the request failed. If the connection is lost, the request is not retried, because the command
-    /// may have run. Failures after the connection is established, such as an unknown container, are returned by
-    /// [`AttachedProcess::status`].
+    /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Also returns an error
+    /// if the request fails for another reason. If the connection is lost, the request is not retried, because the
+    /// command may have run. [`AttachedProcess::status`] returns later failures, such as an unknown container.
     ///
     /// # Panics
     ///

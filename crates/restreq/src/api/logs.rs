@@ -91,8 +91,8 @@ impl LogOptions {
 }
 
 impl<T> Api<T> {
-    /// Returns the log of a container as one string. Invalid UTF-8 sequences are replaced by U+FFFD. The size of the
-    /// log is limited by [`max_body`](crate::RestClientConfig::max_body).
+    /// Returns the log of a container as one string. Each invalid UTF-8 sequence becomes U+FFFD.
+    /// [`max_body`](crate::RestClientConfig::max_body) limits the size of the log.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl<T> Api<T> {
     ///
     /// - `NotFound` if the pod does not exist.
     /// - `BadRequest` if the container does not exist or has not started.
-    /// - An error if the resource of this `Api` is not pods, or if [`follow`](LogOptions::follow) is set.
+    /// - An error if this `Api` is not for pods, or if [`follow`](LogOptions::follow) is set.
     /// - Another error if the request fails.
     ///
     /// # Examples
@@ -165,9 +165,9 @@ impl<T> Api<T> {
 
 /// A stream of log lines without line ends, returned by [`Api::log_lines`].
 ///
-/// Lines longer than 1 MiB are split into several items. Invalid UTF-8 sequences are replaced by U+FFFD. The stream
-/// ends at the end of the log. If [`follow`](LogOptions::follow) is set, the stream ends when the container terminates
-/// or the server closes the connection.
+/// Lines longer than 1 MiB are split into several items. Each invalid UTF-8 sequence becomes U+FFFD. The stream ends at
+/// the end of the log. If [`follow`](LogOptions::follow) is set, the stream ends when the container terminates or the
+/// server closes the connection.
 ///
 /// The stream does not reconnect. To resume a log after the connection is lost, set
 /// [`timestamps`](LogOptions::timestamps) for the first stream. Then open the log again, with the last timestamp as
@@ -231,7 +231,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The number of bytes at the start of the buffer that are known to contain no line ending.
+    /// The buffer contains no line ending before this offset.
     searched: usize,
 }
 
@@ -261,7 +261,7 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the rest of the log if the log does not end with a line ending.
+    /// Returns the last line if the log does not end with a line ending.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())

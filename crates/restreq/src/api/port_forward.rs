@@ -19,8 +19,8 @@ use crate::error::InvalidRequest;
 /// - **End of the connection**: when the pod closes the connection, a read returns the end of the stream. If no process
 ///   listens on the port, a read returns an error that contains the message of the node. If the connection to the API
 ///   server is lost, a read returns an error. The connection is closed when the `PortForward` is dropped.
-/// - **Half-closed connections** are not supported by the protocol. Shutting down the write half flushes the data, but
-///   does not signal the end of the stream to the pod. Drop the [`PortForward`] to close the connection.
+/// - **Half-closed connections**: the protocol does not support them. Shutting down the write half flushes the data,
+///   but does not signal the end of the stream to the pod. Drop the [`PortForward`] to close the connection.
 ///
 /// # Cancel safety
 ///
@@ -39,7 +39,7 @@ const PROTOCOL: &str = "v4.channel.k8s.io";
 const LAYOUT: Layout = Layout {
     inputs: &[0],
     error: 1,
-    // The first message from the server on each channel consists of two bytes with the port number.
+    // On each channel, the first message from the server is the port number in two bytes.
     preamble: 2,
     close_signal: CloseSignal::Flush,
 };
@@ -52,8 +52,8 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist, and an error if the resource of this `Api` is not pods. Other
-    /// errors mean that the request failed. If no process listens on the port, reading from the returned connection
+    /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Also returns an error
+    /// if the request fails for another reason. If no process listens on the port, reading from the returned connection
     /// fails.
     ///
     /// # Panics

@@ -44,7 +44,7 @@ use crate::watch::Watch;
 /// ```
 pub struct RetryWatch<T> {
     api: Api<T>,
-    /// The selectors, and the revision from which the watch resumes.
+    /// The selectors and the revision for resuming the watch.
     options: WatchOptions,
     state: State<T>,
     not_before: Option<Instant>,
@@ -60,7 +60,7 @@ enum State<T> {
     Open(Box<Watch<T, ApiError>>),
 }
 
-/// A future that sends a watch request, and returns the start time of the request and its result.
+/// A future that sends a watch request, and returns the request's start time and its result.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T, ApiError>, ApiError>)> + Send>>;
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -108,8 +108,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns `true`, like client-go's `Until`. The watch can be used again
-    /// afterwards.
+    /// Returns the next event that `is_met` accepts, like client-go's `Until`. The watch can be used again afterwards.
     ///
     /// # Errors
     ///
@@ -138,7 +137,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         })
     }
 
-    /// Stores the revision of an event, from which the watch can resume. Returns the event, or `None` if the event is a
+    /// Stores the revision of an event, so that the watch can resume there. Returns the event, or `None` for a
     /// bookmark.
     fn take(&mut self, event: WatchEvent<T>) -> Option<Result<WatchEvent<T>, ApiError>> {
         let revision = match &event {

@@ -69,8 +69,8 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request with the path of the subresource. Use the request for operations for which this type has no
-    /// method, such as following a log.
+    /// Returns a request with the path of the subresource. Use the request for operations that have no method here,
+    /// such as following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }
@@ -81,7 +81,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. Other errors mean that the request failed.
+    /// Returns `NotFound` if the object does not exist. Also returns an error if the request fails for another reason.
     pub async fn get(&self) -> Result<S, ApiError> {
         Ok(self.request(Method::GET).object().await?)
     }
@@ -101,8 +101,8 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Other errors
-    /// mean that the request failed.
+    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Also returns
+    /// an error if the request fails for another reason.
     pub async fn update(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::PUT), options).json(body).object().await?)
     }

@@ -31,11 +31,11 @@ pub struct TokenRequest {
     /// The lifetime. Fractions of a second are ignored. The server requires at least 10 minutes, and may issue a token
     /// with a shorter lifetime than requested. `None` means one hour.
     pub lifetime: Option<Duration>,
-    /// The object to which the token is bound. The token becomes invalid when this object is deleted.
+    /// The object that the token is bound to. The token becomes invalid when this object is deleted.
     pub bound_object: Option<BoundObjectReference>,
 }
 
-/// The object to which a token is bound: a Pod, a Secret or a Node.
+/// The object that a token is bound to: a Pod, a Secret or a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundObjectReference {
@@ -68,7 +68,7 @@ impl<T> Api<T> {
     ///
     /// - `NotFound` if the ServiceAccount does not exist.
     /// - `Invalid` if the requested lifetime is below 10 minutes.
-    /// - An error if the resource of this `Api` is not serviceaccounts.
+    /// - An error if this `Api` is not for serviceaccounts.
     /// - Another error if the request fails.
     ///
     /// # Examples

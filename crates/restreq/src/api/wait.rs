@@ -52,7 +52,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let api = Self { namespace, ..self.clone() };
         let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
         let listed = ListOptions { field_selector: field_selector.clone(), ..ListOptions::default() };
-        // A server that does not support field selectors also returns other objects.
+        // A server without support for field selectors returns all objects.
         let is_named = |object: &T| object.name() == key.name();
         let mut pauses = retry_watch::pauses();
         loop {
@@ -75,7 +75,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // The next list contains all changes that were missed.
+                    // The next list includes the missed changes.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }

@@ -47,8 +47,8 @@ use super::{Api, RetryWatch, retry_watch};
 pub struct Watcher<T> {
     api: Api<T>,
     options: ListOptions,
-    /// Whether a continue token has expired since the last complete list. If `true`, the next list is requested without
-    /// pages, because continue tokens could expire again.
+    /// Whether a continue token has expired since the last complete list. If so, the next list request asks for all
+    /// objects at once, because a new continue token could expire too.
     is_list_too_slow: bool,
     state: State<T>,
     pauses: Backoff,

@@ -84,8 +84,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the workload does not exist, and an error if this `Api` is for another resource. Other
-    /// errors mean that the request failed.
+    /// Returns `NotFound` if the workload does not exist, and an error if this `Api` is for another resource. Also
+    /// returns an error if the request fails for another reason.
     pub async fn restart(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -100,8 +100,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the node does not exist, and an error if the resource of this `Api` is not nodes. Other
-    /// errors mean that the request failed.
+    /// Returns `NotFound` if the node does not exist, and an error if this `Api` is not for nodes. Also returns an
+    /// error if the request fails for another reason.
     pub async fn cordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -35,8 +35,8 @@ pub(crate) struct ExecPlugin {
 /// user, because logging in with a browser may take minutes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The timeout for reading the remaining output after the plugin has exited. Without this timeout, a child process that
-/// keeps the pipes open would block the client forever.
+/// The timeout for reading the remaining output after the plugin has exited. Without this timeout, the client would
+/// wait forever for a child process that keeps the pipes open.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 const MAX_OUTPUT: u64 = 1 << 20;
 /// The initial capacity of the output buffer. Credentials are rarely longer.
@@ -186,8 +186,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject an unusable certificate here. The client would never send such a certificate, so the server could not
-        // reject it, and the client would never run the plugin again.
+        // Reject an unusable certificate here. The client never sends an unusable certificate, so the server could not
+        // reject it, and the plugin would not run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -277,8 +277,8 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
                 child.wait().await?
             }
             status = child.wait() => {
-                // The process has exited, so the pipes contain all of its output. Other processes may still keep the
-                // pipes open.
+                // The process has exited, so the pipes contain all of its output, even if other processes still keep
+                // the pipes open.
                 if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
                     read?;
                 }

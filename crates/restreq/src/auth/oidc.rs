@@ -72,7 +72,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     // `known` is declared before the lock guard, so it is dropped after the lock has been released. Dropping the last
     // reference to a login drops its token store, which is user code.
     let known: Vec<_>;
-    // The data is consistent even if the lock is poisoned by a panic.
+    // A panic cannot leave the data inconsistent, so ignore lock poisoning.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
@@ -139,8 +139,7 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Requests a new ID token. Returns the ID token, or an error. If there are new tokens, also returns the tokens to
-    /// store.
+    /// Requests a new ID token. Returns the ID token, or an error. Also returns new tokens that must be stored, if any.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -180,7 +179,7 @@ impl OidcLogin {
             (of, made)
         });
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
-        // After a timeout, `read` returns the result of an earlier call, which may be for a different origin.
+        // After a timeout, `read` returns the result of an earlier call, possibly for a different origin.
         if of != origin {
             return Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin)));
         }
@@ -214,7 +213,7 @@ impl OidcLogin {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -232,7 +231,7 @@ fn credential(id_token: &Secret) -> Result<Credential, ConfigError> {
     Ok(Credential { header: Some(header), pair: None, expires: expiry(id_token.expose()) })
 }
 
-/// Returns the time at which an ID token expires, from its claim `exp`. The signature of the token is not verified.
+/// Returns the expiry time of an ID token, from its claim `exp`. The signature of the token is not verified.
 pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     #[derive(Deserialize)]
     struct Claims {

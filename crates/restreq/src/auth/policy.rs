@@ -21,8 +21,8 @@ pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     }
 }
 
-/// Returns the path of the program `command`, as an absolute path if possible. Returns the reason if the policy does
-/// not allow the program. `path` is the value of the environment variable `PATH`.
+/// Returns the path of the program `command`, as an absolute path if possible. If the policy does not allow the
+/// program, the error is the reason. `path` is the value of the environment variable `PATH`.
 pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let list = match policy {
         PluginPolicy::DenyAll => return Err("plugin_policy allows no credential plugin".into()),

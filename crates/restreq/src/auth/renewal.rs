@@ -79,27 +79,25 @@ enum Reason {
 
 struct Issued {
     login: Login,
-    /// The time at which a renewal first returned this certificate.
+    /// When a renewal first returned this certificate.
     since: Instant,
-    /// The time at which the credentials must be renewed. With `None`, the credentials are only renewed after the
-    /// server rejects them.
+    /// When the credentials must be renewed. `None` if they are only renewed after the server rejects them.
     until: Option<Instant>,
-    /// When the credentials were issued. `Some` only if the server rejected the previous credentials, or if the new
-    /// credentials are the same as the previous ones.
+    /// When the credentials were issued. `None` unless the server rejected the previous credentials, or the renewal
+    /// returned the previous credentials again.
     replaced: Option<Instant>,
 }
 
-/// How long before their expiry credentials are renewed. The margin covers the duration of requests and differences
-/// between clocks.
+/// Credentials are renewed this long before they expire. The margin covers slow requests and different clocks.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The minimum pause after a renewal that returned the same credentials again, or credentials that the server also
-/// rejected.
+/// The minimum pause before the next renewal, if a renewal returned the same credentials again, or if the server also
+/// rejected the new credentials.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// The time after a failed renewal during which all requests return the error of the renewal. The next request after
-/// this time starts another renewal.
+/// For this time after a failed renewal, all requests return its error. The next request after this time starts another
+/// renewal.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// How much longer than the timeout of a renewal a request waits for it. The request needs its own timeout, because the
-/// timer of the renewal does not fire if the runtime of the renewal is blocked.
+/// A request waits this much longer than the timeout of the renewal. The request needs its own timeout, because the
+/// renewal's timer does not fire if the renewal's runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
@@ -154,7 +152,7 @@ impl<S: Source> Renewal<S> {
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // The renewal was started by another request, and its runtime has shut down or is blocked. Try again.
+                // Another request started the renewal on a runtime that has shut down or is blocked. Try again.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -221,7 +219,7 @@ impl<S: Source> Shared<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

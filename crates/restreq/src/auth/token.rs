@@ -81,7 +81,7 @@ impl TokenFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// A read that was started before the rejection may return the rejected token.
+    /// A read that started before the rejection may return the rejected token.
     #[tokio::test]
     async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use super::state::{CLOSE, CloseSignal, Layout, Shared};
 
 pub(super) struct Demux {
     layout: Layout,
-    /// The number of preamble bytes that are still expected, for each input and for the error channel.
+    /// How many bytes of the preamble are still missing, for each input and for the error channel.
     preambles: Vec<usize>,
 }
 

@@ -23,8 +23,8 @@ use crate::websocket::{MAX_MESSAGE, WebSocket};
 /// Sending and receiving are independent of each other, to avoid a deadlock if a command copies its input to its
 /// output.
 ///
-/// If the buffer of a reader is full, the driver keeps one message and stops reading from the WebSocket, which makes
-/// the server wait. The operating system detects a lost peer with the TCP settings in `connect.rs`.
+/// If the buffer of a reader is full, the driver keeps one message and stops reading from the WebSocket. The server
+/// then has to wait. The operating system detects a lost peer with the TCP settings in `connect.rs`.
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,

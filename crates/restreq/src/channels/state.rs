@@ -12,7 +12,7 @@ use tokio::io::ReadBuf;
 pub(crate) struct Layout {
     /// The numbers of the channels from the server.
     pub(crate) inputs: &'static [u8],
-    /// The number of the channel on which the server sends its status or an error message.
+    /// The number of the channel for the server's status or error message.
     pub(crate) error: u8,
     /// The number of bytes that precede the data on each channel from the server.
     pub(crate) preamble: usize,
@@ -63,7 +63,7 @@ struct State {
     error: Vec<u8>,
     end: Option<End>,
     driver: Option<Waker>,
-    /// The waker of the caller that waits for the status or for the connection to end.
+    /// The waker of the caller that waits for the status or for the end of the connection.
     observer: Option<Waker>,
 }
 
@@ -241,7 +241,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. At the end of the channel, returns `Ready` without reading any bytes.
+    /// Reads from a channel. At the end of the channel, returns `Ready` and reads nothing.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;
@@ -359,7 +359,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,7 +11,7 @@ use pintle_transport::{ResponseBody, Timers};
 use super::{from_now, within};
 use crate::error::BodyFault;
 
-/// The maximum capacity in bytes to reserve for a body based on the size that the server announced.
+/// The maximum capacity in bytes that is reserved before the data of a body arrives.
 const MAX_RESERVED: usize = 1 << 20;
 /// The maximum number of bytes to read from a body whose content is not needed. A connection can only be reused after
 /// the body has been read to its end.
@@ -49,9 +49,8 @@ pub(super) async fn read(
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve. The capacity is the announced size, limited to `MAX_RESERVED`, but at least
-/// `present`. A server can announce a larger body than it sends. Therefore, memory above `MAX_RESERVED` is only
-/// allocated when data arrives.
+/// Returns the capacity to reserve: the announced size, but at most `MAX_RESERVED` and at least `present`. A server can
+/// announce a larger body than it sends, so more memory is only allocated when data arrives.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }

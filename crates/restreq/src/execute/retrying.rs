@@ -101,7 +101,7 @@ impl<'a> Retrying<'a> {
     /// Returns new credentials after the server has rejected `rejected`. Returns `None` if no other credentials are
     /// available, or if the request cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
-        // The `Authorization` header was set by the caller, so the server has not rejected the client's credentials.
+        // The caller has set the `Authorization` header, so the server has not rejected the client's credentials.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl<'a> Retrying<'a> {
         let (mode, is_write) = (self.mode, self.is_write());
         let wait = self.retry.next_pause(outcome, || match mode {
             _ if mode.has_effect() => Repetition::Accumulates,
-            // A read of a stream is only retried if it was sent on a reused connection that had died while idle.
+            // Reading a stream is only retried if a reused connection had died while it was idle.
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
             _ => {
                 let subresource = request.subresource_of_path().unwrap_or_default();

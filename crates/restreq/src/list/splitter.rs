@@ -33,8 +33,8 @@ enum Place {
     Items,
 }
 
-/// The maximum size of the envelope in bytes. The longest field in an envelope is the continue token, whose size is not
-/// limited by client-go.
+/// The maximum size of the envelope in bytes. The longest field in an envelope is the continue token. client-go does
+/// not limit its size.
 const MAX_ENVELOPE: usize = 1 << 20;
 
 /// The nesting depths of the fields of a list (`MEMBER`) and of its items (`ITEM`).

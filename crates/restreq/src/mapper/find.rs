@@ -52,7 +52,7 @@ impl Known {
         self.one(name, |_| false)
     }
 
-    /// Returns the only resource for which `fits` returns `true`, in the version that the server prefers.
+    /// Returns the only resource that `fits` accepts, in the version that the server prefers.
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {

@@ -84,8 +84,8 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Only escape control characters and characters outside of ASCII. The value stays readable, but cannot
-            // start a new log line.
+            // Escape control characters, which could start a new log line, and characters outside of ASCII. All other
+            // characters stay readable.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };

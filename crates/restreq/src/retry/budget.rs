@@ -8,8 +8,8 @@ use tokio::time::Instant;
 /// The retry budget, which all requests of a client share. The budget grows by 0.2 retries with each request and by 50
 /// retries per second, up to 500 retries.
 ///
-/// If all requests fail, the budget limits how much load the retries add to an overloaded server. A client that sends
-/// only a few requests can retry each of them.
+/// If all requests fail, the budget limits the additional load on an overloaded server. A client that sends only a few
+/// requests can retry each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     /// The budget after the last retry. `None` before the first retry.
@@ -35,7 +35,7 @@ impl Budget {
     }
 
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;

@@ -23,7 +23,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     next: Option<Tokens>,
-    /// A channel that is closed once the thread has stored all tokens. `None` if no thread is running.
+    /// This channel closes once the thread has stored all tokens. `None` if no thread is running.
     keeping: Option<watch::Receiver<()>>,
 }
 
@@ -81,7 +81,7 @@ impl TokenWriter {
 }
 
 impl Shared {
-    /// Returns the next tokens to store. Returns `None` if there are no more tokens, in which case the thread must end.
+    /// Returns the next tokens to store. `None` means that there are no more tokens, so the thread must end.
     fn next(&self) -> Option<Tokens> {
         let mut state = self.lock();
         let next = state.next.take();
@@ -114,7 +114,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
