@@ -1,4 +1,4 @@
-//! Tests of deadlines and limits that are never reached with a typical server.
+//! Tests of deadlines and limits that a typical server never reaches.
 
 use std::io::{Read, Write};
 use std::time::Duration;

@@ -211,7 +211,7 @@ async fn client_is_a_tower_service() {
     assert_eq!(soon(stream.try_collect::<Vec<_>>()).await.unwrap(), ["{}"], "a layer's body is a stream");
 }
 
-/// A service without connections. It responds when it has received the whole body.
+/// A service without connections, which responds when it has received the whole body.
 #[derive(Clone)]
 struct Local;
 
@@ -237,7 +237,7 @@ async fn header_timeout_of_layer_runs_from_last_sent_chunk() {
     let _clock = steady_clock();
     let server = Server::always(Reply::ok()).await;
     let layer = TransportLayer::new(layer_fn(|transport: TransportService| transport));
-    // A service that replaces the transport may connect first, so the limit contains the connect timeout.
+    // A service that replaces the transport may have to connect first, so its limit includes the connect timeout.
     for (layer, limit) in [(layer, 7), (TransportLayer::in_place(Local), 37)] {
         let config = RestClientConfig { transport_layer: Some(layer), ..server.config().into() };
         check_header_timeout_of_uploads(config, Duration::from_secs(limit)).await;

@@ -107,7 +107,8 @@ async fn concurrent_misses_share_one_fetch_per_second() {
     let server = Server::always(Reply::By(aggregated)).await;
     let mapper = RestMapper::new(server.client());
     let began = tokio::time::Instant::now();
-    // The resource was missing from a fetch that has just been made, so the mapper does not fetch again.
+    // The mapper has just fetched the documents, and the resource was missing. Therefore, the mapper does not fetch
+    // them again.
     let error = mapper.named("gadgets").await.unwrap_err();
     assert!(matches!(&error, MappingError::NoMatch { name, .. } if name == "gadgets"), "{error}");
     assert_eq!(server.seen().len(), 2);

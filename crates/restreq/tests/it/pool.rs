@@ -141,7 +141,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // At every second poll, use up a part of the budget, so that the request can exhaust the rest.
+            // At every second poll, consume part of the task's budget, so that the request exhausts the rest.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -337,7 +337,7 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// The first retry of each request is free. All further retries are counted against the retry budget of the client.
+/// The first retry of each request is free. All further retries count against the retry budget of the client.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;

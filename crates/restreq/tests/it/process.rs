@@ -460,7 +460,7 @@ async fn server_can_close_one_output() {
     server.await.unwrap();
 }
 
-/// The connection is driven by a task on the runtime on which it was opened.
+/// A task on the runtime that opened the connection drives it.
 #[test]
 fn end_of_the_runtime_is_a_read_error() {
     let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());

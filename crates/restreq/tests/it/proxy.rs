@@ -85,8 +85,8 @@ async fn tls_connection_uses_a_tunnel() {
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The TLS connection to the server is inside the TLS connection to the proxy. The certificates of the proxy and the
-/// server were issued by the same CA.
+/// The TLS connection to the server is inside the TLS connection to the proxy. The same CA has issued the certificates
+/// of the proxy and of the server.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());

@@ -1,6 +1,6 @@
 //! Tests of commands, logs and port forwarding in a real cluster. `PINTLE_TEST_KUBECONFIG` is the path of a kubeconfig.
 //! `PINTLE_TEST_POD` is the `namespace/name` of a running pod with a shell. `PINTLE_TEST_POD_PORT` is a port of this
-//! pod on which a process echoes all data.
+//! pod. A process must listen on this port and echo all data.
 
 use std::io;
 

@@ -300,7 +300,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     for key in [
         CANARY.to_owned(),
-        // A private key from which the line breaks were removed.
+        // A private key without line breaks.
         format!("{begin}{CANARY}{end}"),
         format!("{begin} {CANARY}\n{end}\n"),
         format!("-----BEGIN {CANARY}\n{end}\n"),

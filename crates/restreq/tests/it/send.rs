@@ -246,8 +246,7 @@ async fn post_to_unknown_subresource_is_not_repeated_after_502() {
 async fn unsent_retry_keeps_the_doubt_about_a_write() {
     let server = Server::start([Reply::later(504, 0)]).await;
     let mut config = server.config();
-    // The rate limiter admits only one request, because the time of the next permit cannot be represented by an
-    // `Instant`.
+    // The rate limiter admits only one request, because the time of the next permit does not fit into an `Instant`.
     (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
     let client = RestClient::new(config).unwrap();
     let error = soon(client.put().send()).await.unwrap_err();

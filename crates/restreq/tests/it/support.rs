@@ -78,7 +78,7 @@ impl Reply {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
 
-    /// Returns a watch response in which each frame is a separate chunk.
+    /// Returns a watch response with one chunk per frame.
     pub(crate) fn watch(frames: &[&'static str], end: End) -> Self {
         let chunks = frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect();
         Self::Answer { status: 200, headers: vec![("content-type", "application/json".into())], chunks, end }
@@ -303,8 +303,7 @@ impl http_body::Body for ScriptedBody {
 }
 
 /// Advances a paused clock in small steps. Tests with sockets need this. When no task is ready, a paused clock jumps to
-/// the next deadline, which leaves the kernel no time to transfer data. Therefore, each step waits for one real
-/// millisecond.
+/// the next deadline before the kernel has transferred the data. Therefore, each step waits for one real millisecond.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);

@@ -45,7 +45,7 @@ impl Authority {
 }
 
 /// Starts a server with the certificate `pair` and the protocols `alpn`. If `clients` is set, the server requests
-/// client certificates that were issued by this CA.
+/// client certificates from this CA.
 async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
     scripted([], pair, alpn, clients).await
 }
@@ -60,7 +60,7 @@ async fn scripted(
 }
 
 /// Returns server settings with the certificate `pair` and the protocols `alpn`. If `clients` is set, the server
-/// requests client certificates that were issued by this CA.
+/// requests client certificates from this CA.
 pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
     versioned(rustls::DEFAULT_VERSIONS, pair, alpn, clients)
 }

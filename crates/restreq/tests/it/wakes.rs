@@ -60,7 +60,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Runs a future to completion. Returns how often it was polled and woken.
+/// Runs a future to completion. Returns the number of polls and the number of wake-ups.
 async fn counted(future: impl Future) -> (usize, usize) {
     let (wakes, mut polls, mut future) = (Arc::new(Wakes::default()), 0, pin!(future));
     let waker = Waker::from(wakes.clone());
@@ -77,7 +77,7 @@ async fn counted(future: impl Future) -> (usize, usize) {
 }
 
 async fn expect_two_polls_and_one_wake(client: RestClient) {
-    // The first requests open the connections. With TLS, the first response is also accompanied by session tickets.
+    // The first requests open the connections. With TLS, the server also sends session tickets with the first response.
     for _ in 0..3 {
         soon(client.get().send()).await.unwrap();
     }
