@@ -1,5 +1,5 @@
-//! Simulates electors under faults, and counts how often two leaders are active at the same time. Each seed generates
-//! one simulated cluster, called a world. In a world, machines are partitioned and suspended, processes are paused and
+//! Simulates electors under faults, and counts the worlds with two leaders at the same time. Each seed generates one
+//! simulated cluster, called a world. In a world, machines are partitioned and suspended, processes are paused and
 //! killed, and requests are lost, delayed and duplicated.
 //!
 //! ```text
@@ -56,12 +56,12 @@ impl Args {
 
 #[derive(Default)]
 struct Seen {
-    /// The number of worlds in which two contenders led at the same time.
+    /// The number of worlds with two leaders at the same time.
     overlaps: usize,
     /// The number of partitions and suspends in worlds without overlapping leaders.
     cuts: usize,
     terms: usize,
-    /// The number of requests that were in flight when the leader's machine was suspended, and that continued while
+    /// The number of requests that were in flight when the leader's machine was suspended, and still in flight while
     /// another contender led.
     outlived: usize,
 }

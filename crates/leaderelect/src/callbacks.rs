@@ -76,7 +76,7 @@ pub struct LeaderEvent {
     pub kind: LeaderEventKind,
     /// The contender's identity.
     pub identity: String,
-    /// The resource type of the object in which the lock is stored.
+    /// The resource type of the object that stores the lock.
     pub resource: ApiResource,
     /// The key of the lock.
     pub key: ObjectKey,

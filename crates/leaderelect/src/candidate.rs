@@ -51,8 +51,7 @@ pub struct LeaseCandidateSpec {
     /// The time of the last ping from the control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// The time at which the candidate last renewed this object or responded to a ping. The candidate expires 30
-    /// minutes later.
+    /// When the candidate last renewed this object or responded to a ping. The candidate expires 30 minutes later.
     pub renew_time: Option<MicroTime>,
     /// The version of the program without a leading `v`, such as `1.36.0`.
     pub binary_version: String,

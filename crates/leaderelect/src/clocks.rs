@@ -65,7 +65,7 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline on the monotonic clock only, for waits that may be extended by a suspend.
+    /// Returns a deadline on the monotonic clock only, for waits that a suspend may prolong.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }

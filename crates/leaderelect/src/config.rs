@@ -40,9 +40,8 @@ pub struct LeaderElectionConfig {
     /// How long a candidate waits for a change of the record before it takes over. The lock stores this duration
     /// rounded up to whole seconds. The default is 15 s.
     pub lease_duration: Duration,
-    /// The length of a term, measured from the time at which the last successful renewal was sent. A term is extended
-    /// at most once per second, so `renew_deadline` should be longer than one second plus `retry_period`. The default
-    /// is 10 s.
+    /// The length of a term, measured from when the last successful renewal was sent. A term is extended at most once
+    /// per second, so `renew_deadline` should be longer than one second plus `retry_period`. The default is 10 s.
     pub renew_deadline: Duration,
     /// The pause between the renewals of a leader, and the minimum pause between the attempts of a candidate. The
     /// default is 2 s.
@@ -228,7 +227,7 @@ impl LeaderElectionConfig {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// Returns the request timeout, which is so short that one unanswered request never ends a term.
+    /// Returns the request timeout. A term survives one request that gets no response.
     #[doc(hidden)]
     pub fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3

@@ -157,8 +157,8 @@ impl<L: Lock> LeaderElector<L> {
     }
 
     /// Works like [`LeaderElector::run`], but the work of a term ends only when the future that `settle` returns is
-    /// done. The elector calls `settle` after it has dropped the work. Meanwhile, the elector renews the term if it is
-    /// not lost, and does not contend if it is.
+    /// done. The elector calls `settle` after it has dropped the work. Until `settle` is done, the elector renews the
+    /// term if it is not lost, and does not contend if it is lost.
     #[doc(hidden)]
     pub async fn run_until_settled<W, Fut, S, Settled>(
         &mut self,
@@ -354,8 +354,8 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term in the status of the elector, until it is dropped. The elector holds the lock while the callbacks run, so the
-/// status shows the term meanwhile. Dropping an open term, whose beginning has been reported, reports its end.
+/// A term in the status of the elector, until it is dropped. The status shows the term while the callbacks run, because
+/// the elector still holds the lock. Dropping an open term, whose beginning has been reported, reports its end.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,

@@ -38,8 +38,8 @@ pub struct LeaseGroupConfig {
     /// electors, because a lower limit could delay renewals until a term ends.
     ///
     /// A group sends the request with the earliest deadline first. The request timeout starts when the request leaves
-    /// the queue. A candidate's request has the same priority as the request of a leader whose term lasts for another
-    /// `renew_deadline`. Therefore, candidates do not starve.
+    /// the queue. A candidate's request has the priority of a leader whose term lasts for another `renew_deadline`.
+    /// Therefore, candidates do not starve.
     pub in_flight: usize,
     /// The configuration of each elector. All electors in a group have the same identity, because they run in one
     /// process.
@@ -133,8 +133,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
         let (watched, description) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
         let (of_us, selector) = (namespace.to_owned(), label_selector.clone());
-        // Each leader of the group's leases renews its lease several times in this time, so the watch reports nothing
-        // only if it is broken or if no lease has a leader.
+        // Each leader renews its lease several times within this time. If the watch reports nothing, the watch is
+        // broken, or no lease has a leader.
         let silence = election.lease_duration.saturating_mul(2).min(SILENCE);
         let shell = Shell::new(election.clocks.clone(), Some(config.in_flight), move |to_us| async move {
             let open = || watch_all(&watched, &of_us, &selector, silence, tap.clone());

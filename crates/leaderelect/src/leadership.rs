@@ -262,7 +262,7 @@ impl Permit {
         self.leadership.check().unwrap_or_default()
     }
 
-    /// Returns the time at which this permit expires. Each renewal extends the permit while the leader's work runs.
+    /// Returns when this permit expires. Each renewal extends the permit while the leader's work runs.
     pub fn deadline(&self) -> Deadline {
         self.leadership.deadline()
     }

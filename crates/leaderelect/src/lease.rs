@@ -43,10 +43,10 @@ impl Lease {
 pub struct LeaseSpec {
     /// The holder's identity. The lease is free if this field is missing or empty.
     pub holder_identity: Option<String>,
-    /// The number of seconds for which the lease is valid after a renewal. Servers reject values below 1.
+    /// How many seconds the lease is valid after a renewal. Servers reject values below 1.
     pub lease_duration_seconds: Option<i32>,
-    /// The time at which the holder acquired the lease. An invalid time is treated as missing, so that the rest of the
-    /// lease can still be read.
+    /// When the holder acquired the lease. An invalid time is treated as missing, so that the rest of the lease can
+    /// still be read.
     pub acquire_time: Option<MicroTime>,
     /// The time of the holder's last renewal. An invalid time is treated as missing.
     pub renew_time: Option<MicroTime>,

@@ -1,4 +1,4 @@
-//! Leader election with a Lease, in which leadership is a guard with a deadline.
+//! Leader election with a Lease, where leadership is a guard with a deadline.
 //!
 //! The elector releases the lock only after the leader's work has ended.
 //!
@@ -34,7 +34,7 @@
 //! - A [`LeaseLock`] is the most common lock. An [`AnnotationLock`] is for clusters and programs without Leases. A
 //!   [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] is one of these locks, selected by its
 //!   [kind](LockKind).
-//! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
+//! - A [`Candidate`] takes part in a coordinated election, where the control plane chooses the leader.
 //! - [`Leadership`] is the right to act as the leader until a [`Deadline`], and a [`Permit`] is the right to
 //!   perform one action. A [`Term`] is one period of leadership, and a [`TermEnd`] describes its end.
 //!   Fencing [`Token`]s order terms.
@@ -50,10 +50,10 @@
 //! work is any code that runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any
 //! task or thread.
 //!
-//! The deadline is measured from the time at which the last successful renewal was *sent*. The deadline is extended
-//! when the response to a renewal arrives. The deadline has passed as soon as any of the three [clocks](Now) reaches
-//! it. Therefore, a term is already over when a machine wakes up after a long suspend, or when a virtual machine
-//! resumes after a long pause and its time of day is corrected.
+//! The deadline is measured from when the last successful renewal was *sent*. The deadline is extended when the
+//! response to a renewal arrives. The deadline has passed as soon as any of the three [clocks](Now) reaches it.
+//! Therefore, a term is already over when a machine wakes up after a long suspend. The same applies to a virtual
+//! machine that resumes after a long pause, once its time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane uses its wall clock to decide
 //! whether a lease has expired. Therefore, the wall clocks of all machines must also be roughly in sync.

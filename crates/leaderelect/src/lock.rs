@@ -103,7 +103,7 @@ pub trait Lock: Send + Sync + 'static {
     /// Returns the key of the object that stores the record.
     fn key(&self) -> &ObjectKey;
 
-    /// Returns the precision with which the lock stores times. The default is microseconds.
+    /// Returns the precision of the times that the lock stores. The default is microseconds.
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Micros
     }

@@ -58,9 +58,9 @@ pub struct Machine {
     /// The time of the next tick, unless a signal arrives first.
     next_try: Duration,
     observed: Option<Observation>,
-    /// The time until which a deleted lock is treated as held.
+    /// A deleted lock is treated as held until this time.
     held_until: Duration,
-    /// The time at which the lock was first observed to be missing.
+    /// When the lock was first observed to be missing.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
@@ -91,8 +91,8 @@ enum Phase {
 struct Leading {
     term: Term,
     base: LockState,
-    /// The time at which the last effective write was sent. A stored write is effective if candidates observe it as a
-    /// change. The term's deadline is computed from this time.
+    /// When the last effective write was sent. A stored write is effective if candidates observe it as a change. The
+    /// term's deadline is computed from this time.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
@@ -160,8 +160,8 @@ const HINT_JITTER: Duration = Duration::from_millis(40);
 impl Machine {
     /// Creates a contender that tries to acquire the lock immediately.
     ///
-    /// `config` must be [valid](LeaderElectionConfig::validate). `precision` is the precision with which the lock
-    /// stores times.
+    /// `config` must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the times that the
+    /// lock stores.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let seed = config.seed();
         Self {
@@ -254,8 +254,8 @@ impl Machine {
         instructions
     }
 
-    /// Returns the time at which the owner must call [`Machine::step`] with [`Signal::Tick`] if no other signal arrives
-    /// first. Returns `None` if no tick is required.
+    /// Returns when the owner must call [`Machine::step`] with [`Signal::Tick`] if no other signal arrives first.
+    /// Returns `None` if no tick is required.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
@@ -470,7 +470,7 @@ impl Machine {
     }
 
     /// Records the observed state of the lock. Returns `true` if the record or the uid changed. A change restarts the
-    /// timeout after which the record expires.
+    /// timeout for the expiry of the record.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -496,8 +496,8 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait after it has noticed that the lock was deleted. The holder may have acquired or
-    /// renewed the lock right before the deletion, and may stay active for almost a lease duration.
+    /// Makes this contender wait after it has noticed that the lock was deleted. The holder may have renewed the lock
+    /// right before the deletion, and may stay active for almost a lease duration.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {
@@ -533,8 +533,8 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// Finds the write that produced the record `found` among the writes with an unknown result. Returns the time at
-    /// which this write was sent, or `None` if there is no such write.
+    /// Finds the write that produced the record `found` among the writes with an unknown result. Returns when this
+    /// write was sent, or `None` if there is no such write.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }

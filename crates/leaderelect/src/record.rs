@@ -13,10 +13,10 @@ use pintle_meta::MicroTime;
 pub struct LeaderElectionRecord {
     /// The identity of the holder, or an empty string if the lock is free.
     pub holder_identity: String,
-    /// The number of seconds for which the record must stay unchanged before a candidate takes over. Zero and negative
-    /// values are treated as missing.
+    /// How many seconds the record must stay unchanged before a candidate takes over. Zero and negative values are
+    /// treated as missing.
     pub lease_duration_seconds: i32,
-    /// The time at which the holder acquired the lock.
+    /// When the holder acquired the lock.
     pub acquire_time: Option<MicroTime>,
     /// The time of the holder's last renewal.
     pub renew_time: Option<MicroTime>,
@@ -24,8 +24,8 @@ pub struct LeaderElectionRecord {
     pub leader_transitions: i32,
     /// The strategy of a coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
-    /// The contender to which the current holder should hand over the lock in a coordinated election. `None` if the
-    /// current holder may keep the lock.
+    /// The contender that should get the lock from the current holder in a coordinated election. `None` if the current
+    /// holder may keep the lock.
     pub preferred_holder: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl LeaderElectionRecord {
 /// A version of an object. Only resourceVersions of the same uid can be compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// The uid of the object in which the record is stored.
+    /// The uid of the object that stores the record.
     pub uid: String,
     /// The resourceVersion of the object.
     pub resource_version: String,

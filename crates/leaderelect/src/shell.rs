@@ -57,9 +57,9 @@ enum Order<L: Lock> {
 /// A `Contest` in a `Shell`, with its timers and the tokens that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// The time at which the `Shell` must call `Contest::step` if no event arrives first.
+    /// When the `Shell` must call `Contest::step` if no event arrives first.
     wake: Option<Deadline>,
-    /// The time by which the queued request should be sent. `None` if no request is waiting in the queue.
+    /// The latest time for sending the queued request. `None` if no request is waiting in the queue.
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
@@ -145,7 +145,7 @@ impl<L: Lock> Shell<L> {
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // Sending fails only if the task has ended. In this case, the receiver gets no message.
+        // Sending fails only if the task has ended. The receiver then gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }
@@ -172,13 +172,13 @@ struct Running<L: Lock> {
     seats: BTreeMap<u64, Seat<L>>,
     keys: BTreeSet<(ObjectKey, u64)>,
     timers: BTreeSet<(Duration, u64)>,
-    /// The `Contest`s with queued requests, ordered by the time by which each request should be sent.
+    /// The `Contest`s with queued requests, ordered by the latest time for sending each request.
     waiting: BTreeSet<(Duration, u64)>,
     sent: usize,
     /// The highest number of `Contest`s since the queue was last empty.
     peak: usize,
-    /// The current timer. This timer may fire before the first entry of `timers` is due, because a timer that would
-    /// fire too early is not replaced.
+    /// The current timer. The timer may fire before the first entry of `timers` is due, because `arm` keeps an early
+    /// timer.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,

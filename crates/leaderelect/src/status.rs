@@ -150,9 +150,9 @@ impl ElectionStatus {
     ///
     /// # Errors
     ///
-    /// Returns [`RenewalOverdue`] if the last successful renewal is older than the lease duration plus `tolerance`, and
-    /// the leader's work or a callback for the end of the term has not ended. Renewals that are stored after the work
-    /// has ended do not count. Always returns `Ok` if there is no term.
+    /// Returns [`RenewalOverdue`] if two conditions hold. The last successful renewal is older than the lease duration
+    /// plus `tolerance`, and the leader's work or a callback for the end of the term is still running. Renewals that
+    /// are stored after the work has ended do not count. Always returns `Ok` if there is no term.
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);

@@ -1,4 +1,4 @@
-//! Leadership terms, and the reasons for which they end.
+//! Leadership terms, and why they end.
 
 use std::fmt;
 use std::thread;
@@ -8,7 +8,7 @@ use crate::record::{LeaderElectionRecord, Version};
 /// One period of leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The first version of the lock object in which this elector is the holder.
+    /// The first version of the lock object with this elector as the holder.
     pub version: Version,
     /// The record in the lock at the beginning of the term.
     pub record: LeaderElectionRecord,
@@ -58,8 +58,8 @@ pub enum EndReason {
     Deleted,
     /// The work panicked.
     Panicked,
-    /// The elector handed over the lock to a preferred holder. The preferred holder was chosen by a coordinated
-    /// election or by the assignment of shards.
+    /// The elector handed over the lock to a preferred holder. A coordinated election or the assignment of shards chose
+    /// the preferred holder.
     Preferred {
         /// The preferred holder.
         other: String,

@@ -15,9 +15,9 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 /// The fencing token of a term, which consists of the uid of the lock and its resourceVersion after it was acquired.
 ///
 /// Tokens can only be compared if they have the same uid. The token of each term is greater than the tokens of all
-/// earlier terms with the same uid. If a resource remembers the greatest token that it has received, and rejects
-/// requests with smaller tokens, a former leader that was frozen can no longer change the resource. No other check can
-/// prevent a late change by a former leader.
+/// earlier terms with the same uid. A resource can remember the greatest token that it has received, and reject
+/// requests with smaller tokens. A former leader that was frozen can then no longer change the resource. No other check
+/// can prevent a late change by a former leader.
 ///
 /// For Kubernetes objects, use [`verify`](Token::verify) and [`stamp`](Token::stamp): read the object, verify it, stamp
 /// it, and update it with the resourceVersion from the read. Each leader must stamp an object before it relies on the
@@ -104,7 +104,7 @@ pub struct InvalidToken {
     pub text: String,
 }
 
-/// The error for an object that was stamped by a later term, or whose stamp cannot be compared.
+/// The error for an object with the stamp of a later term, or with a stamp that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
 pub struct StaleToken {

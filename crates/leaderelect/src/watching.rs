@@ -33,8 +33,7 @@ pub type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 /// The time limit for opening a watch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The time after which a watch without events and bookmarks is reopened. kube-apiserver sends bookmarks about every
-/// minute.
+/// A watch without events and bookmarks is reopened after this time. kube-apiserver sends bookmarks about every minute.
 pub(crate) const SILENCE: Duration = Duration::from_secs(90);
 
 /// Forwards watch events to `listener`. Opens the watch again after it ends, and waits for one of the `pauses` after a
@@ -110,8 +109,8 @@ where
 }
 
 /// Watches the selected objects. Each watch starts with the current state, so changes between two watches are not lost.
-/// The watch ends after `silence` without an event or a bookmark, because a proxy or a stalled watch cache can keep the
-/// connection of a dead watch alive.
+/// The watch ends after `silence` without an event or a bookmark. The reason is that a proxy or a stalled watch cache
+/// can keep the connection of a dead watch open.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,

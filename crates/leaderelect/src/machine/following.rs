@@ -103,8 +103,8 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The server has stored the write, but the term is measured from the time at which the write was sent, and
-            // would already be over. Write again, based on the stored record.
+            // The server has stored the write. However, the term is measured from when the write was sent, so it would
+            // already be over. Write again, based on the stored record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -115,8 +115,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have acquired the lock. It is also possible that another program changed
-                    // the object but not the record, and that the lock is still free.
+                    // Another contender may have acquired the lock. Or another program may have changed the object but
+                    // not the record, and the lock is still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.act_within(pause, now);
@@ -256,8 +256,8 @@ impl Machine {
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
-    /// Returns `true` while this contender gives other contenders the chance to acquire the lock first. `since` is the
-    /// time at which the lock became free.
+    /// Returns `true` while this contender gives other contenders the chance to acquire the lock first. `since` is when
+    /// the lock became free.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
@@ -316,7 +316,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Returns the time at which the candidate should read the lock again.
+    /// Returns when the candidate should read the lock again.
     ///
     /// - Without a watch, the candidate reads the lock after the usual pause, or earlier if the record expires earlier.
     ///   The pause is at least one `retry_period`.
@@ -343,7 +343,7 @@ impl Machine {
         }
     }
 
-    /// Returns the earliest time at which this contender may acquire the lock, according to the last observation.
+    /// Returns when this contender may acquire the lock at the earliest, according to the last observation.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

@@ -8,8 +8,8 @@ use crate::record::{LeaderElectionRecord, LockState};
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
     pub(super) state: LockState,
-    /// The time at which the record was first observed in the current object. Writes that leave the record unchanged do
-    /// not change this time.
+    /// When the record was first observed in the current object. Writes that leave the record unchanged do not change
+    /// this time.
     pub(super) at: Duration,
     confirmed: Duration,
 }
@@ -36,12 +36,11 @@ impl Observation {
 }
 
 impl Machine {
-    /// Returns the maximum age of the last observation for which [`is_repeated`](Observation::is_repeated) does not
-    /// treat every write as a renewal.
+    /// Returns an age limit for the last observation. If the observation is older,
+    /// [`is_repeated`](Observation::is_repeated) treats every write as a renewal.
     ///
-    /// A candidate that can reach the server observes the lock more frequently, and at the latest when the record
-    /// expires. If the maximum age were shorter, another program that regularly writes the object could delay a
-    /// takeover forever.
+    /// A candidate that can reach the server observes the lock before this limit, at the latest when the record
+    /// expires. With a shorter limit, another program that regularly writes the object could delay a takeover forever.
     pub(super) fn blind_after(&self, record: &LeaderElectionRecord) -> Duration {
         let own = self.config.lease_duration;
         let expiry = record.lease_duration(own).max(own).saturating_add(self.preference.defer);

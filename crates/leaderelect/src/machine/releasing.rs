@@ -31,8 +31,8 @@ impl Machine {
         self.begin_release(None, span, now);
     }
 
-    /// Returns the time at which the record of the last term expires. Returns `None` if there is nothing to release, or
-    /// if it is unknown whether the lock contains this record.
+    /// Returns when the record of the last term expires. Returns `None` if there is nothing to release, or if it is
+    /// unknown whether the lock contains this record.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;

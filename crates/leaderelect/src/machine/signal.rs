@@ -28,14 +28,14 @@ pub enum Signal {
 }
 
 /// The preferred holder of a lock when replicas share several locks. A preference only affects which replica tries to
-/// acquire the lock first. At most one replica leads, whatever the preferences are.
+/// acquire the lock first. Whatever the preferences are, at most one replica leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
     /// How long this contender waits before it acquires a free lock, so that other contenders can acquire it first.
     pub defer: Duration,
-    /// The identity of the contender to which this contender should hand over the lock. To hand over the lock, the
-    /// `Machine` asks the leader's work to finish, renews the lock until the work has ended, and then releases the
-    /// lock. If no other contender acquires the lock within `defer`, this contender acquires it again and keeps it.
+    /// The identity of the contender that should get the lock from this contender. To hand over the lock, the `Machine`
+    /// asks the leader's work to finish, renews the lock until the work has ended, and then releases the lock. If no
+    /// other contender acquires the lock within `defer`, this contender acquires it again and keeps it.
     pub yield_to: Option<String>,
 }
 

@@ -33,11 +33,11 @@ pub(crate) struct Contest<L: Lock> {
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
-    /// The last object that was read or written, in which the next write replaces the record.
+    /// The last object that was read or written. The next write replaces the record in this object.
     object: Option<Base<L::Object>>,
     /// The last object that the watch reported. A write that acquires a free lock replaces the record in this object.
     hinted: Option<Base<L::Object>>,
-    /// The next request, its timeout, and the time after which the request should not be sent any more.
+    /// The next request, its timeout, and the latest time for sending it.
     request: Option<(LockRequest, Duration, Deadline)>,
     reads: bool,
     term: Option<TermHandle>,
@@ -53,7 +53,7 @@ pub(crate) struct Contest<L: Lock> {
     write_trouble: Trouble,
 }
 
-/// An object to be replaced by a write, and its version.
+/// An object that a write replaces, and its version.
 type Base<O> = (Version, Arc<O>);
 
 /// The kinds of failures since the last successful read or the last successful write.
@@ -197,9 +197,9 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// Returns a future that sends the request. The deadline of the term is measured from the time at which the
-    /// `Machine` created the request or `depart` was called. The request is not sent if the future is first polled too
-    /// late, for example after a suspend, because the term may be over.
+    /// Returns a future that sends the request. The deadline of the term is measured from when the `Machine` created
+    /// the request or `depart` was called. If the future is first polled too late, for example after a suspend, the
+    /// request is not sent, because the term may be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());
