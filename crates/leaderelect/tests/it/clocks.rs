@@ -100,8 +100,8 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// A candidate that has not read the lock for a long time waits for another full lease duration, because a holder whose
-/// clock was set back may have written the same record again.
+/// A candidate that has not read the lock for a long time waits for another full lease duration. In the meantime, a
+/// holder whose clock was set back may have written the same record again.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (second_read, taken) in [(30.9, true), (31.0, false)] {

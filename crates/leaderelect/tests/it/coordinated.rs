@@ -1,4 +1,4 @@
-//! Tests of coordinated elections, in which the control plane chooses the leader.
+//! Tests of coordinated elections, where the control plane chooses the leader.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pintle_testing::Collection;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, put, record, server, take_verbs};
 
-/// Returns a record with which the control plane assigns the lease to `holder` for five seconds.
+/// Returns the record that the control plane writes to assign the lease to `holder` for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
     LeaderElectionRecord {
         holder_identity: holder.into(),

@@ -1,4 +1,4 @@
-//! Tests of which contender leads after wrong, late or meaningless responses.
+//! Tests of which contender leads after wrong, late or misleading responses.
 
 use std::sync::Arc;
 use std::time::Duration;

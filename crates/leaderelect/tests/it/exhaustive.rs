@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Peer {
     machine: Machine,
     rate: f64,
-    /// The request in flight, and the time at which it times out.
+    /// The request in flight, and when it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
     /// A write that has timed out, but that the server may still execute.
@@ -84,7 +84,7 @@ impl Peer {
         self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
     }
 
-    /// Returns the simulated time at which the clock of the peer shows `local`.
+    /// Returns the simulated time when the clock of the peer shows `local`.
     fn when(&self, local: Duration) -> Duration {
         local.div_f64(self.rate) + Duration::from_micros(1)
     }
@@ -255,7 +255,7 @@ fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)
     Ok(seen.len())
 }
 
-/// Returns a state in which one peer leads and the other peer has just observed the leader.
+/// Returns a state where one peer leads and the other peer has just observed the leader.
 fn led(rates: [f64; 2]) -> World {
     let mut world = World::new(rates);
     let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];

@@ -268,9 +268,9 @@ fn slow(contender: &Contender, latency: f64) {
 #[tokio::test(start_paused = true)]
 async fn holder_keeps_its_term_despite_foreign_writes() {
     for watch in [true, false] {
-        // The interval at which the other program writes, and the latency of responses. In some of the cases, the other
-        // program writes at the same time as a retry. In the last case, the elector can only write if the watch reports
-        // each write of the other program.
+        // The interval between the writes of the other program, and the latency of responses. In some of the cases, the
+        // other program writes at the same time as a retry. In the last case, the elector can only write if the watch
+        // reports each write of the other program.
         let paces = [(500, 0.1), (500, 0.0), (250, 0.05), (100, 0.02), (400, 0.2), (2_000, 1.5)];
         for (millis, latency) in paces.into_iter().filter(|(_, latency)| watch || *latency < 1.0) {
             let server = server();

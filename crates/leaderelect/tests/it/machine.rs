@@ -159,7 +159,7 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // The lock is acquired by the first candidate to read it. Candidates that would read more than 10 ms later observe
+    // The first candidate that reads the lock acquires it. Candidates that would read more than 10 ms later observe
     // this write, and do not need a read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
@@ -308,7 +308,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns the second in which the `Machine` creates the lock if every read finds no lock.
+/// Returns when the `Machine` creates the lock, in seconds, if no read finds a lock.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);

@@ -361,7 +361,7 @@ async fn invalid_labels_are_rejected() {
     assert!(refused.to_string().starts_with("labels: "), "{refused}");
 }
 
-/// The task of the group runs on the runtime on which the group was started.
+/// The task of the group runs on the runtime where the group was started.
 #[test]
 fn elector_fails_if_the_runtime_of_its_group_ended() {
     let [first, second] =

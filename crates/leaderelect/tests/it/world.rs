@@ -32,8 +32,8 @@ pub(crate) struct Chaos {
     pub(crate) partitions: bool,
     /// Whether processes are stopped for some time, as with SIGSTOP.
     pub(crate) pauses: bool,
-    /// Whether machines are suspended. Some of the suspended machines are paused virtual machines, in which only the
-    /// wall clock keeps running.
+    /// Whether machines are suspended. Some of the suspended machines are paused virtual machines, where only the wall
+    /// clock keeps running.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
@@ -72,9 +72,9 @@ pub(crate) enum Share {
 pub(crate) enum Locks {
     One,
     Both,
-    /// The first rollout of a migration, in which every second node uses only the primary half.
+    /// The first rollout of a migration, where every second node uses only the primary half.
     PrimaryOrBoth,
-    /// The second rollout of a migration, in which every second node uses only the secondary half.
+    /// The second rollout of a migration, where every second node uses only the secondary half.
     BothOrSecondary,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct State {
     writes: usize,
     reads: usize,
     cuts: usize,
-    /// The number of actions that were in progress when the leader's machine was suspended, and that continued while
+    /// The number of actions that were in progress when the leader's machine was suspended, and still in progress while
     /// another contender led.
     outlived: usize,
 }

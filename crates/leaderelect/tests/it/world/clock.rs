@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use pintle_leaderelect::{Clocks, Deadline, Now};
 use tokio::time::Instant;
 
-/// The wall-clock time at which each simulation starts, in seconds.
+/// The wall-clock time at the start of each simulation, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub(crate) struct NodeClock {
 struct Halts {
     wall_offset: i64,
     present: Option<(Halt, Instant, Instant)>,
-    /// The total time for which the boot clock was stopped.
+    /// How long the boot clock was stopped in total.
     boot_lag: Duration,
     monotonic_lag: Duration,
 }
@@ -96,7 +96,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns the total times for which the boot clock and the monotonic clock were stopped before `now`.
+    /// Returns how long the boot clock and the monotonic clock were stopped in total before `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);

@@ -83,9 +83,9 @@ pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
     pub(crate) half: usize,
-    /// The simulated time at which the write was sent.
+    /// The simulated time when the write was sent.
     pub(crate) sent: Instant,
-    /// The time at which the write was sent, on the node's clock.
+    /// When the write was sent, on the node's clock.
     pub(crate) sent_locally: Duration,
 }
 

@@ -164,8 +164,8 @@ impl State {
         self.rule(last.as_deref() != Some(leader), || format!("S11: {leader:?} was reported twice to {identity}"));
     }
 
-    /// Checks a write to an existing lock against the rules for releases (S4), takeovers (S6 and S13), the transition
-    /// count (S9), the times in the record (S10) and coordinated elections (S18).
+    /// Checks a write to an existing lock against the rules S4 (releases), S6 and S13 (takeovers), S9 (transition
+    /// count), S10 (times in the record) and S18 (coordinated elections).
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
         let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
