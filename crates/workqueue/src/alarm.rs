@@ -11,7 +11,7 @@ pub(crate) type Source = Option<Arc<dyn Timer>>;
 /// The queue's timer for waiting tasks, which fires when a key's delay ends or when a notified task has not been polled
 /// within 1 ms.
 ///
-/// The timer belongs to the queue instead of a waiting task, because that task may not be polled for a long time. For
+/// The timer belongs to the queue and not to a waiting task, because a task may not be polled for a long time. For
 /// example, its thread may be blocked by another task or by another branch of the task's `select!`. The waker of the
 /// timer locks the queue and notifies waiters.
 #[derive(Default)]
@@ -20,13 +20,13 @@ pub(crate) struct Alarm {
     /// no task is waiting, the list still contains the timer that the alarm has used last. The list is empty if no task
     /// has ever waited, or after the last timer has failed.
     sources: Vec<Listed>,
-    /// The time at which the timer fires, in nanoseconds since the queue was created.
+    /// When the timer fires, in nanoseconds since the queue was created.
     at: Option<u64>,
     executor: u64,
     /// Incremented for each new sleep, so that a thread can detect that its sleep has been replaced.
     generation: u64,
     sleep: Option<Sleep>,
-    /// Whether the timer called the alarm's waker before the new sleep was stored.
+    /// Whether the timer called the alarm's waker before a thread stored the new sleep.
     has_rung: bool,
     /// Executors without registered tasks. The timers of these executors must be dropped outside the lock.
     unused: Vec<Listed>,

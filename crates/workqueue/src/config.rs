@@ -32,7 +32,7 @@ pub struct QueueConfig<K, C = StdClock> {
     pub name: String,
     /// The queue's clock. Async tasks can wait for a key only if this clock is a [`Timer`](pintle_ratelimit::Timer).
     pub clock: C,
-    /// The order in which workers receive queued keys. [`Fifo`] by default.
+    /// The order of the keys that workers receive. [`Fifo`] by default.
     pub order: Box<dyn Order<K>>,
     /// The limiter that computes the delay of a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
@@ -69,8 +69,8 @@ pub enum DelayPolicy {
     /// client-go.
     #[default]
     Keep,
-    /// Keeps only the earliest time at which the key must be processed. Adding the key without a delay cancels a
-    /// pending delay. A delay that is requested while the key is queued is ignored, as in controller-runtime.
+    /// Keeps only the earliest time for processing the key. Adding the key without a delay cancels a pending delay. A
+    /// delay that is requested while the key is queued is ignored, as in controller-runtime.
     Absorb,
     /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
     /// the delay ends, so an event cannot shorten the back-off of a key. The same applies to a key that was added while

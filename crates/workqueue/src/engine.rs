@@ -97,7 +97,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Returns `true` if an operation in the inbox must record the time at which it was called.
+    /// Returns `true` if an operation in the inbox must record the time of its call.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
@@ -142,8 +142,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the next time at which a key may become available without a call to the queue, for example because a
-    /// delay ends.
+    /// Returns when a key may become available without a call to the queue, for example because a delay ends.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -217,7 +216,7 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Removes an idle record without failures. If the record has failures, sets the time at which they expire.
+    /// Removes an idle record without failures. If the record has failures, sets when they expire.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {

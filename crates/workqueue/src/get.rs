@@ -89,8 +89,8 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
     let mut handout = section.hand_out();
     let (state, now) = section.parts();
     if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-        // A critical section fires only some of the due timers, and these timers have queued no key. Therefore, fire
-        // all due timers.
+        // This critical section has fired only some of the due timers, and none of them has queued a key. Therefore,
+        // fire all due timers.
         drop(section);
         section = shared.caught_up();
         handout = section.hand_out();
@@ -101,7 +101,7 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
         None => Err(TryGetError::Empty),
     };
     let panic = section.end();
-    // See [`Step::unless_panicked`] for why a panic propagates only if no key was dequeued.
+    // A panic propagates only if no key was dequeued: see [`Step::unless_panicked`].
     match item {
         Ok(_) => discard(panic),
         Err(_) => pass_on(panic),

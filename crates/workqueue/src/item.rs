@@ -58,7 +58,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         &self.key
     }
 
-    /// Returns the highest priority with which the key was added before it was dequeued.
+    /// Returns the highest priority that callers requested for the key before it was dequeued.
     pub fn priority(&self) -> i32 {
         self.priority
     }

@@ -55,7 +55,7 @@ pub struct KeyState<K> {
     pub delay: Option<(DelayKind, Instant)>,
     /// The number of remembered failures.
     pub failures: u32,
-    /// The highest priority with which the key was added since it was last dequeued.
+    /// The highest priority of all adds since the key was last dequeued.
     pub priority: i32,
 }
 

@@ -157,8 +157,8 @@ pub(crate) struct Gauges {
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the `depth` metric. The series counts the dirty keys with one priority. If a priority has no series of
-/// its own, its keys are counted in the series `None`.
+/// A series of the `depth` metric. The series counts the dirty keys with one priority. The keys of all priorities
+/// without their own series are counted in the series `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 

@@ -1,4 +1,4 @@
-//! The order in which queued keys are dequeued.
+//! The order of queued keys.
 
 mod fair;
 mod fifo;
@@ -25,15 +25,15 @@ pub struct Queued<'a, K> {
     pub ticket: Ticket,
     /// The queued key.
     pub key: &'a K,
-    /// The highest priority with which the key was added since it was last dequeued.
+    /// The highest priority of all adds since the key was last dequeued.
     pub priority: i32,
-    /// The time at which the key was added or its delay ended, in nanoseconds since the queue was created. Always 0 if
+    /// When the key was added or its delay ended, in nanoseconds since the queue was created. Always 0 if
     /// [`Order::needs_time`] returns `false`. Times may be out of order, because the queue may notice late that a delay
     /// has ended.
     pub now: u64,
 }
 
-/// The order in which a queue gives its keys to workers, like client-go's `Queue` interface.
+/// The order of the keys that a queue gives to workers, like client-go's `Queue` interface.
 ///
 /// An order contains each ticket at most once. The queue calls all methods under its lock. Therefore, the methods must
 /// not use the queue or block, and should be fast. If a method panics, the panic propagates from the queue method that
@@ -88,7 +88,7 @@ pub trait Order<K>: Send + fmt::Debug {
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
     /// Updates the place of a queued key that was added again, and returns the new place. `place` is the previous
-    /// place. `priority` is the highest priority with which the key was added since it was last dequeued. The default
+    /// place. `priority` is the highest priority of all adds since the key was last dequeued. The default
     /// implementation returns the same place.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
@@ -111,8 +111,8 @@ pub trait Order<K>: Send + fmt::Debug {
 }
 
 impl Ticket {
-    /// Returns the ticket's number. Keys that are in the queue at the same time have different numbers, which are small
-    /// enough to be used as indexes.
+    /// Returns the ticket's number. Keys that are in the queue at the same time have different numbers. The numbers are
+    /// small enough for indexes.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -47,9 +47,9 @@ use crate::wait::Wait;
 /// # Under the lock
 ///
 /// One lock protects the queue. The lock is only held for a bounded amount of work, even if the queue contains many
-/// keys or many delays end at the same time. The following user code runs under the lock and must not use the queue:
-/// the `Eq` and `Clone` implementations of keys, the [`Order`](crate::Order), the limiter, the clock's `now`, and the
-/// counters and histograms of the metrics. The queue hashes and drops keys, clones and calls wakers, creates sleeps and
+/// keys or many delays end at the same time. Some user code runs under the lock and must not use the queue: the `Eq`
+/// and `Clone` implementations of keys, the [`Order`](crate::Order), the limiter, the clock's `now`, and the counters
+/// and histograms of the metrics. The queue hashes and drops keys, clones and calls wakers, creates sleeps and
 /// registers gauges outside the lock.
 ///
 /// # Panics
@@ -57,8 +57,8 @@ use crate::wait::Wait;
 /// Panics in wakers and in user code under the lock propagate from methods and from the drop of a guard. The queue
 /// stays usable after a panic:
 ///
-/// - A call that has already dequeued a key returns the key instead of propagating the panic. In this case, only the
-///   panic hook reports the panic.
+/// - A call that has already dequeued a key returns the key instead of propagating the panic. Only the panic hook then
+///   reports the panic.
 /// - If the `Clone` implementation of a key panics, the key is marked as done.
 /// - If `push` of the `Order` panics, the key is not queued.
 /// - If the metrics provider panics, it is not called again.
@@ -119,7 +119,7 @@ pub struct WorkQueue<K, C = StdClock> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
-    /// The delay after which the key is queued. If `rate_limited` is also set, the shorter of the two delays applies.
+    /// The delay before the key is queued. If `rate_limited` is also set, the shorter of the two delays applies.
     pub after: Option<Duration>,
     /// Whether to count a failure of the key and add the key after the limiter's delay.
     pub rate_limited: bool,

@@ -182,8 +182,8 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Registers a waiter that found no key. Returns the ID of the waiter, the time until which a waiting thread may
-    /// park, and a timer that the caller must drop outside the lock.
+    /// Registers a waiter that found no key. Returns the ID of the waiter, the latest wake-up time of a waiting thread,
+    /// and a timer that the caller must drop outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {

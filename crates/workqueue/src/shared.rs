@@ -1,4 +1,4 @@
-//! The state that is shared by all handles to a queue.
+//! The state that all handles to a queue share.
 
 mod ring;
 
@@ -31,7 +31,7 @@ pub(crate) struct Shared<K, C> {
     /// a key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether operations in the inbox must record the time at which they were called.
+    /// Whether operations in the inbox must record the time of their call.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,

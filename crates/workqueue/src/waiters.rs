@@ -71,7 +71,7 @@ const PATIENCE: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Supply {
     pub(crate) available: usize,
-    /// The earliest time at which more keys can become available.
+    /// When more keys can become available at the earliest.
     pub(crate) next: Option<u64>,
 }
 
@@ -119,12 +119,12 @@ impl Waiters {
         self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants of [`Waiters`]. Returns the time at which the alarm must fire, if the alarm is needed.
-    /// The caller must set the alarm.
+    /// Restores the invariants of [`Waiters`]. Returns when the alarm must fire, if the alarm is needed. The caller
+    /// must set the alarm.
     ///
     /// An alarm for a notified task stays set after the task has been polled, because another task will be notified
-    /// soon. Such an alarm fires unnecessarily at most once per millisecond, which is cheaper than setting the timer
-    /// for each key.
+    /// soon. An unnecessary alarm fires at most once per millisecond. This is cheaper than setting the timer for each
+    /// key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));

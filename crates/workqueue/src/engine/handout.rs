@@ -49,7 +49,7 @@ impl<K: Clone> Engine<K> {
 }
 
 /// Marks a key as not dirty when dropped. User code can panic after the key was removed from the order and before its
-/// record is updated. In this case, dropping the guard makes the record consistent again.
+/// record is updated. Dropping this guard then makes the record consistent again.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -100,7 +100,7 @@ impl<K> Engine<K> {
     }
 
     /// Returns `true` if the policy of the key's pending delay merges adds into the delay. A delay that is pending when
-    /// the shutdown begins never ends, so it covers no adds.
+    /// the shutdown begins never ends, so adds must not be merged into it.
     fn keeps_only_the_delay(&self, ticket: Ticket) -> bool {
         let record = &self.table[ticket];
         let is_respected = record.state.has(State::WAITING) && self.policy(record.kind) == DelayPolicy::Respect;

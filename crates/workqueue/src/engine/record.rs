@@ -7,9 +7,8 @@ use crate::order::Ticket;
 pub(super) struct Record<K> {
     /// `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// The time at which the pending delay ends, or at which the failures of an idle key expire. [`NEVER`] if the key
-    /// has no pending delay and no failures that can expire. The engine has a timer for each record whose deadline is
-    /// not [`NEVER`].
+    /// When the pending delay ends, or when the failures of an idle key expire. [`NEVER`] if the key has no pending
+    /// delay and no failures that can expire. The engine has a timer for each record whose deadline is not [`NEVER`].
     pub(super) deadline: u64,
     /// The place returned by `push` of the order, if the key is queued.
     pub(super) place: u64,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::order::Ticket;
 
-/// A deadline, and the key to which it belongs.
+/// A deadline and the ticket of its key.
 pub(super) type Timer = (u64, Ticket);
 
 /// All timers, by deadline. Only the groups are ordered, so that even a million random timers cause few cache misses. A
@@ -46,7 +46,7 @@ impl TimerSet {
         };
         group.push(timer);
         if group.len() == GROUP {
-            // Deadlines often increase. If deadlines increase, the lower group stays full.
+            // Deadlines often increase. If the new timer is the last one of the group, keep the lower group full.
             let is_last = group.iter().max() == Some(&timer);
             let half = if is_last { GROUP - 1 } else { GROUP / 2 };
             group.select_nth_unstable(half);

@@ -13,7 +13,7 @@ impl<K> Engine<K> {
     /// Queues keys whose delay has ended, in the order of their deadlines, and removes expired failures. Fires at most
     /// [`FIRED_AT_ONCE`] timers. Returns `true` if no more timers are due.
     ///
-    /// If this method runs late, metrics and ageing still use the time at which the delay of the key ended.
+    /// If this method runs late, metrics and ageing still use the end of the key's delay.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {

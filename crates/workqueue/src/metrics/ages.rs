@@ -1,4 +1,4 @@
-//! The start times of all keys in a state, from which the queue computes their ages.
+//! The start times of all keys in a state. The queue computes the ages of the keys from them.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that started earlier than the last key of the list. The reason for such a start time is that the queue
-    /// has noticed late that the delay of the key has ended.
+    /// The keys that started earlier than the last key of the list. The queue noticed late that the delays of these
+    /// keys had ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     sum: u128,

@@ -15,7 +15,7 @@ pub(crate) struct Observer {
     stamps: Stamps,
 }
 
-/// The times at which dirty keys became dirty, and at which in-flight keys were dequeued.
+/// When dirty keys became dirty, and when in-flight keys were dequeued.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     dirty: Ages,

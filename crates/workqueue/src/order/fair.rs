@@ -50,8 +50,8 @@ impl<K, T: Ord + Clone> Fair<K, T> {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// Creates an order that serves tenants round-robin. `lane` creates the order in which the keys of a tenant are
-    /// dequeued. `lane` is called when a key is queued for a tenant that has no queued keys.
+    /// Creates an order that serves tenants round-robin. When a key is queued for a tenant that has no queued keys,
+    /// `lane` creates the order of this tenant's keys.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
@@ -147,7 +147,7 @@ mod tests {
     use super::super::tests::{Naive, compare, config};
     use super::*;
 
-    /// The tenants in the order in which they are served, each with its queued keys, and the number of tenants.
+    /// The tenants in the order of their turns, each with its queued keys, and the number of tenants.
     struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
 
     impl Naive for Tenants {

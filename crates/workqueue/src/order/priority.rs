@@ -29,13 +29,12 @@ pub struct Priority {
     /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places are
     /// consecutive numbers.
     next: u64,
-    /// With ageing, the place of a key is usually the time at which it was queued. For all other keys, this map
-    /// contains the time at which the key was queued, by place. The place differs from this time if the key became due
-    /// before another key that was pushed earlier.
+    /// With ageing, the place of a key is the time when it was queued, unless an earlier push had the same or a later
+    /// time. For the keys with another place, this map contains the time when the key was queued, by place.
     since: BTreeMap<u64, u64>,
 }
 
-/// A key's rank. With ageing, the first number of a rank is the time at which the key was queued, minus one `step` per
+/// A key's rank. With ageing, the first number of a rank is the time when the key was queued, minus one `step` per
 /// priority level. Without ageing, the first number of a rank is the negated priority. The second number of a rank is
 /// the place of the key. All keys age at the same rate, so two keys never change their relative order, and ranks never
 /// have to be updated.
@@ -52,8 +51,8 @@ impl Priority {
     /// Creates an order with ageing. A key gains one priority level for each `step` of waiting. The key keeps the
     /// gained levels if its priority is raised.
     ///
-    /// Let `t` be the time at which a key of priority `p` was queued or at which its delay ended. The key is dequeued
-    /// before any key of priority `q > p` that is queued after `t + (q - p) * step`.
+    /// Let `t` be the time when a key of priority `p` was queued or when its delay ended. The key is dequeued before
+    /// any key of priority `q > p` that is queued after `t + (q - p) * step`.
     pub fn with_ageing(step: Duration) -> Self {
         Self { step: Some(i64::try_from(nanos(step)).unwrap_or(i64::MAX)), ..Self::strict() }
     }
@@ -131,8 +130,8 @@ mod tests {
         since: u64,
     }
 
-    /// The queued keys, in the order in which they were pushed or got their current priority, and the `step` of an
-    /// order with ageing.
+    /// The queued keys, in the order of their push or of their last change of priority, and the `step` of an order with
+    /// ageing.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {
