@@ -142,8 +142,8 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker has dequeued the key for which this waiter was woken. The waiter waits again, and keeps its position
-/// in front of later waiters.
+/// Another worker has dequeued the key before this woken waiter. The waiter waits again, and keeps its position in
+/// front of later waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

@@ -134,7 +134,7 @@ fn withholding_order_is_polled_again_after_a_change() {
     assert_eq!(poll(), Poll::Ready(Some(1)), "no token was lost");
 }
 
-/// The order withholds the keys of one tenant. The keys of the other tenants are dequeued in turn.
+/// The orders of all tenants withhold their keys at first, so no key is available. Later, the queue delivers all keys.
 #[test]
 fn withholding_lane_does_not_delay_other_tenants() {
     ends(|| {

@@ -119,7 +119,7 @@ fn late_operations_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// Creates a queue in which `forget` holds the lock until another operation has found the lock contended.
+/// Creates a queue whose limiter blocks `forget`, under the lock, until another operation has found the lock contended.
 fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
     let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));

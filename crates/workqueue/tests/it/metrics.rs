@@ -156,7 +156,7 @@ impl Clock for CountedClock {
     }
 }
 
-/// A queue without a metrics provider does not read the clock. It does not use the provider of another queue with the
+/// A queue without a metrics provider does not read the clock, and does not use the provider of another queue with the
 /// same name.
 #[test]
 fn no_metrics_without_a_provider() {
@@ -358,7 +358,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
             clock.advance(20_000 * MS);
             queue.add_with("now", at(7));
             clock.advance(40_000 * MS);
-            // The result does not depend on the order in which the gauges are read.
+            // The result does not depend on the order of the reads of the gauges.
             _ = value(&memory, first);
             assert_eq!((value(&memory, "depth"), value(&memory, "delayed")), (Some(4.0), Some(0.0)), "{first}");
             assert_eq!(seconds(&memory, "oldest_queued_seconds"), 59_000 * MS);

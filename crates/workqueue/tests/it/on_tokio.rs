@@ -106,7 +106,7 @@ async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys:
     }
 }
 
-/// The woken task is in the LIFO slot of a blocked runtime thread, from which other threads cannot steal tasks.
+/// The woken task is in the LIFO slot of a blocked runtime thread. Other threads cannot steal a task from this slot.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {

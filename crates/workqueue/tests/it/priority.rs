@@ -266,7 +266,7 @@ fn c15_fuzz_priority_queue() {
     ends(|| {
         let metrics = Recorder::default();
         let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-        // The highest priority with which each key was added since it was last dequeued.
+        // For each key, the highest priority of all adds since it was last dequeued.
         let highest = Mutex::new(HashMap::<u64, i32>::new());
         thread::scope(|scope| {
             for _ in 0..20 {

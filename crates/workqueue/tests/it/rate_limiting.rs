@@ -103,8 +103,8 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// In client-go, failures are stored only in the limiter. Therefore, the limiter may have counted failures of a key for
-/// which the queue has no record.
+/// In client-go, failures are stored only in the limiter. Therefore, the limiter may have counted failures of a key
+/// without a record in the queue.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;

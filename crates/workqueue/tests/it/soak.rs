@@ -13,8 +13,8 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// The latest requested version of a key (`wanted`), and the last version that was processed (`seen`). Both versions
-/// are equal at the end of the test.
+/// The latest requested version of a key (`wanted`), and the last processed version (`seen`). At the end of the test,
+/// `wanted` must equal `seen`.
 #[derive(Default)]
 struct Work {
     wanted: AtomicU64,

@@ -23,7 +23,7 @@ pub(crate) struct Model {
 
     pub(crate) now: Duration,
     pub(crate) mode: Option<ShutdownMode>,
-    /// The queued keys, in the order in which they got their current priority.
+    /// The queued keys, in the order of their last change of priority.
     pub(crate) queue: Vec<Key>,
     pub(crate) dirty: BTreeSet<Key>,
     pub(crate) running: BTreeSet<Key>,
@@ -135,7 +135,7 @@ impl Model {
         Added::Merged
     }
 
-    /// Adds a key after a failure. `is_held` is `true` if the failure is reported by the worker that processes the key.
+    /// Adds a key after a failure. `is_held` is `true` if the worker that processes the key reports the failure.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,

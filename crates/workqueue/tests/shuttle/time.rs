@@ -232,8 +232,8 @@ fn metrics_are_consistent() {
     });
 }
 
-/// The metrics measure the time from the add to the dequeue, and from the dequeue to the drop of the guard, even if the
-/// add and the drop go through the inbox.
+/// The metrics measure the time from the add to the dequeue, and from the dequeue to the drop of the guard. The results
+/// are the same if the add and the drop go through the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {

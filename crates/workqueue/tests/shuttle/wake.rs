@@ -37,8 +37,7 @@ fn cancelled_get_passes_its_wakeup_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // This `get` has returned the key, which is already marked as done, so add another key for the other
-            // worker.
+            // The first thread has taken and finished the key. Add another key for the other thread.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
