@@ -96,7 +96,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // Name the fields to keep, so that a credential field that is added later is not copied by accident.
+        // Name the fields to keep, so that a later credential field is not copied by accident.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -302,8 +302,8 @@ pub struct OidcConfig {
     pub client_secret: Option<Secret>,
     /// The current id token. The client replaces the token shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The refresh token, with which new id tokens are requested. If this is `None`, the login ends when the id token
-    /// expires.
+    /// The refresh token, which the client uses to request new id tokens. If this is `None`, the login ends when the id
+    /// token expires.
     ///
     /// Most issuers accept each refresh token only once. Therefore, clients in the same process share one login while
     /// they use the same refresh token. The shared login uses the token store of the first client.

@@ -15,7 +15,7 @@ pub struct Condition {
     /// Whether the condition is met.
     #[serde(default, deserialize_with = "or_empty")]
     pub status: ConditionStatus,
-    /// The `metadata.generation` of the object for which this condition was computed.
+    /// The `metadata.generation` of the object when this condition was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// When `status` last changed. If this is `None`, [`Conditions::set`] uses its argument `now` instead.

@@ -27,11 +27,11 @@ pub struct ApiError {
     pub kind: ErrorKind,
     /// The request that failed, if known.
     pub request: Option<Arc<RequestLine>>,
-    /// How long the server asked the client to wait before a retry, if it did. Clients also store this delay in
+    /// The delay before a retry, if the server requested one. Clients also store this delay in
     /// [`StatusDetails::retry_after_seconds`](crate::StatusDetails::retry_after_seconds).
     pub retry_after: Option<Duration>,
-    /// Whether the server may have executed an earlier attempt of this request. If `true`, a conflict may be caused by
-    /// the earlier attempt.
+    /// Whether the server may have executed an earlier attempt of this request. If `true`, the earlier attempt may be
+    /// the cause of a conflict.
     pub earlier_may_have_acted: bool,
 }
 
@@ -69,9 +69,9 @@ pub enum ErrorKind {
     InvalidRequest(Cause),
     /// The server returned an error status.
     Status(Box<Status>),
-    /// No response arrived in time. The server may or may not have executed the request.
+    /// No response arrived in time. It is unknown whether the server has executed the request.
     Timeout(Cause),
-    /// The connection failed. The server may or may not have executed the request.
+    /// The connection failed. It is unknown whether the server has executed the request.
     Transport(Cause),
     /// The client could not obtain credentials. Nothing was sent. A later attempt may succeed.
     Unauthenticated(Cause),
@@ -130,7 +130,7 @@ impl ApiError {
         ErrorKind::Transport(cause.into().into()).into()
     }
 
-    /// Creates a [`Connect`](ErrorKind::Connect) error in which `refused` is `true`.
+    /// Creates a [`Connect`](ErrorKind::Connect) error with `refused: true`.
     pub fn connection_refused(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Connect { refused: true, cause: cause.into().into() }.into()
     }
@@ -353,9 +353,9 @@ impl fmt::Display for ApiError {
 }
 
 impl Error for ApiError {
-    /// Returns the [`Status`] of the response. If there was no response, returns the underlying error. A wrapper such
-    /// as thiserror's `#[error(transparent)]` removes the `ApiError` from the source chain, but the `Status` can still
-    /// be found in the chain.
+    /// Returns the [`Status`] of the response. If there was no response, returns the underlying error. With a wrapper
+    /// such as thiserror's `#[error(transparent)]`, the source chain no longer contains the `ApiError`, but still
+    /// contains the `Status`.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
             ErrorKind::Status(status) => Some(&**status),

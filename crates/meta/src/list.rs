@@ -48,7 +48,7 @@ pub struct ListMeta {
     /// The list's revision. A watch that starts at the list's revision sends all changes that happen after the list.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// An opaque token with which the next page can be requested. Empty on the last page.
+    /// An opaque token for requesting the next page. Empty on the last page.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
     /// The number of objects that follow after this page, or `None` if the server did not send it.

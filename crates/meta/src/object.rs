@@ -114,8 +114,8 @@ pub trait Resource: Object {
     }
 }
 
-/// Read access to the metadata of an object. This trait is implemented by [`ObjectMeta`](crate::ObjectMeta) and by the
-/// metadata types of other libraries. A program can also implement it for a smaller metadata type of its own.
+/// Read access to the metadata of an object. [`ObjectMeta`](crate::ObjectMeta) and the metadata types of other
+/// libraries implement this trait. A program can also implement it for its own, smaller metadata type.
 ///
 /// If the object lacks a field, its method returns an empty value or 0.
 ///

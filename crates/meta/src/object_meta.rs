@@ -58,11 +58,11 @@ pub struct ObjectMeta {
     /// The namespace, or an empty string for a cluster-scoped object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The unique ID of the object, which is assigned by the server. A uid is never reused.
+    /// The unique ID of the object, which the server assigns. A uid is never reused.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The revision at which the object was last changed. Treat the revision as an opaque string, and only compare it
-    /// for equality.
+    /// The revision of the last change of the object. Treat the revision as an opaque string, and only compare it for
+    /// equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// A counter that the server increments when the desired state changes. 0 for kinds that have no generation.
@@ -71,8 +71,8 @@ pub struct ObjectMeta {
     /// When the server created the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// The time at which the deletion was requested, plus the grace period. The server sets this field when the
-    /// deletion of the object is requested.
+    /// When the deletion was requested, plus the grace period. The server sets this field when the deletion of the
+    /// object is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period in seconds, if the object is being deleted.

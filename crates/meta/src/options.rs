@@ -35,7 +35,7 @@ pub struct ListOptions {
     pub resource_version: String,
     /// How the server interprets `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Returns only objects for which the hash of a field is in a range (KEP-5866), for example
+    /// Returns only objects with the hash of a field in a range (KEP-5866), for example
     /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. Sharding requires Kubernetes 1.36
     /// with the feature gate `ShardedListAndWatch`. Older servers ignore the selector and return all objects. An empty
     /// string selects all objects.
@@ -71,10 +71,10 @@ pub struct WatchOptions {
     pub label_selector: LabelSelector,
     /// Watches only objects whose fields match, as in [`ListOptions`].
     pub field_selector: FieldSelector,
-    /// Watches only objects for which the hash of a field is in a range, as in [`ListOptions`].
+    /// Watches only objects with the hash of a field in a range, as in [`ListOptions`].
     pub shard_selector: String,
-    /// The revision after which the watch starts. The watch sends only events after this revision. If the revision is
-    /// empty or `"0"`, the watch first sends an added event for each existing object.
+    /// The watch starts after this revision. The watch sends only events after this revision. If the revision is empty
+    /// or `"0"`, the watch first sends an added event for each existing object.
     pub resource_version: String,
     /// How the server interprets `resource_version`. A streaming list requires `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
@@ -83,7 +83,7 @@ pub struct WatchOptions {
     /// Whether the watch starts with a streaming list. In a streaming list, the server first sends all existing
     /// objects, and then a bookmark event with the annotation `k8s.io/initial-events-end`.
     pub send_initial_events: bool,
-    /// The time after which the server ends the watch, in whole seconds. `None` lets the server decide.
+    /// The server ends the watch after this time, in whole seconds. `None` lets the server decide.
     pub timeout: Option<Duration>,
 }
 

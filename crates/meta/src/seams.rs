@@ -86,7 +86,7 @@ pub enum ListPart {
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. It is unknown whether the server has executed a write that was cancelled.
+/// Dropping a future cancels the request. A cancelled write may still take effect on the server.
 ///
 /// # Examples
 ///

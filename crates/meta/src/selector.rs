@@ -3,8 +3,8 @@
 //! Clients and servers share this implementation. The grammar, the error messages and the string form of selectors
 //! match `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
-//! - The string form is canonical: selectors with the same requirements have the same string form, regardless of the
-//!   order in which the requirements were added. Parsing the string form returns an equal selector.
+//! - The string form is canonical: selectors with the same requirements have the same string form, even if the
+//!   requirements were added in different orders. Parsing the string form returns an equal selector.
 //! - The string form of [`LabelSelector::nothing`] matches no objects. In Kubernetes, a selector that matches no
 //!   objects is formatted as an empty string, which a server parses as a selector for all objects.
 //! - A NUL character in a label selector is rejected. Kubernetes stops parsing at a NUL character, and silently ignores

@@ -14,8 +14,8 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 /// After the first panic, `CatchPanic` reports the panic message, and no longer calls the provider and its instruments,
 /// except to drop them. Panics are caught when instruments are created, used and dropped.
 ///
-/// This wrapper is required by components that use instruments in a `Drop` implementation, because a second panic
-/// during unwinding aborts the process.
+/// A component that uses instruments in a `Drop` implementation needs this wrapper, because a second panic during
+/// unwinding aborts the process.
 ///
 /// # Examples
 ///

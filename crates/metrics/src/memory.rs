@@ -192,7 +192,7 @@ impl Key {
     }
 }
 
-/// A series and its instruments, of which there is at least one.
+/// A series and its instruments, at least one.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
@@ -251,7 +251,7 @@ impl Cell {
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // The data is consistent even if the lock is poisoned by a panic.
+    // A panic cannot leave the data inconsistent, so ignore lock poisoning.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

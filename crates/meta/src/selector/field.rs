@@ -9,8 +9,8 @@ use super::InvalidSelector;
 /// The default selector matches all objects.
 ///
 /// The string form of a field selector consists of `field=value`, `field==value` and `field!=value`, separated by
-/// commas. A missing field is treated as `""`. Fields that are not strings are compared by their JSON representation.
-/// The supported fields depend on the kind: `metadata.name` works for all kinds, and `metadata.namespace` for most. For
+/// commas. A missing field is treated as `""`. For a field that is not a string, the comparison uses its JSON text. The
+/// supported fields depend on the kind: `metadata.name` works for all kinds, and `metadata.namespace` for most. For
 /// example, pods also support `spec.nodeName` and `status.phase`.
 ///
 /// In values, the characters `\`, `,` and `=` are escaped as `\\`, `\,` and `\=`. Whitespace is significant. Empty
@@ -152,7 +152,7 @@ impl FieldRequirement {
         &self.field
     }
 
-    /// Returns the value with which the field is compared.
+    /// Returns the value that is compared with the field.
     pub fn value(&self) -> &str {
         &self.value
     }

@@ -3,9 +3,9 @@
 /// Returns why `key` is not a valid label key. The list is empty if the key is valid. A label key has the form `name`
 /// or `prefix/name`.
 ///
-/// The prefix is a DNS subdomain of at most 253 bytes, whose parts are separated by dots. Each part consists of
-/// lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The name has at most 63 bytes. The
-/// name consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter or a digit.
+/// The prefix is a DNS subdomain of at most 253 bytes, with dots between its parts. Each part consists of lower-case
+/// letters, digits and `-`, and starts and ends with a letter or a digit. The name has at most 63 bytes. The name
+/// consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match key.split_once('/') {

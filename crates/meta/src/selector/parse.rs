@@ -11,8 +11,8 @@ pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidS
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-/// The parser state. `in` and `notin` are keywords only where an operator is allowed. The end of the text is
-/// represented by an empty token.
+/// The parser state. `in` and `notin` are keywords only where an operator is allowed. An empty token represents the end
+/// of the text.
 struct Parser<'a> {
     /// The remaining text, without leading whitespace.
     rest: &'a str,
