@@ -13,17 +13,17 @@ thread_local! {
 /// The number of ready polls on a thread before tasks must yield. This number equals tokio's cooperative budget.
 const LIMIT: u32 = 128;
 
-/// Makes a future's task yield after a number of ready polls. All budgets on a thread share the number.
+/// Makes a task yield after `LIMIT` ready polls. All budgets on a thread share one counter of ready polls.
 ///
-/// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the number, and
-/// all futures are refused after the limit. A refused future resets the number when it is polled again or dropped.
+/// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the counter.
+/// At the limit, a budget returns `Pending`. When this budget is polled again or dropped, it resets the counter.
 #[derive(Default)]
 pub(crate) struct Budget {
     is_refused: bool,
 }
 
 impl Budget {
-    /// Polls `future`. Returns `Pending` without a poll if the task must yield. The task is then woken again.
+    /// Polls `future`. If the task must yield, wakes the task and returns `Pending` without a poll.
     pub(crate) fn poll<F: Future>(&mut self, context: &mut Context<'_>, future: Pin<&mut F>) -> Poll<F::Output> {
         self.reset_if_refused();
         if READY_POLLS.get() >= LIMIT {

@@ -59,8 +59,8 @@ pub enum Delivery {
     /// merged into the last queued change of its key. The listener receives a merged change before changes to other
     /// keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts the merged changes.
     Ordered {
-        /// The number of queued changes at which the queue starts to merge new changes. The queue can exceed this
-        /// bound, because the first queued change of a key always gets its own entry.
+        /// When the queue contains this many changes, it starts to merge new changes. The queue can exceed this bound,
+        /// because the first queued change of a key always gets its own entry.
         bound: usize,
     },
 }
@@ -140,10 +140,10 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })
     }
 
-    /// Queues an update of an object. If the update replaces a queued state that the listener will no longer receive,
-    /// returns the replaced state. The caller can drop the returned state after releasing its lock. This method may
-    /// drop its arguments and the queued state that `new` replaces. To drop no object under its lock, the caller keeps a
-    /// clone of `old`, which is the replaced state.
+    /// Queues an update of an object. If `new` replaces a queued state that the listener will no longer receive,
+    /// returns the replaced state, so that the caller can drop it after releasing its lock. This method may drop its
+    /// arguments and the replaced state, which is `old`. A caller that must not drop an object under its lock keeps a
+    /// clone of `old`.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {
@@ -291,7 +291,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry with which a change of `key` must be merged, or `None` if the change gets its own entry.
+    /// Returns the entry for merging a change of `key`, or `None` if the change gets its own entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery

@@ -51,7 +51,7 @@ pub struct DeltaFifoConfig<K, T> {
 /// The configuration of a [`RealFifo`](crate::RealFifo), like client-go's `RealFIFOOptions`.
 pub struct RealFifoConfig<K, T> {
     /// The objects that the consumer knows. If this field is set, the queue delivers each object of a list as a
-    /// separate item, and the consumer must apply each popped item to the known objects before it calls the queue
+    /// separate item. The consumer must then apply each popped item to the known objects before it calls the queue
     /// again. With `None`, the queue delivers a list as a single item, like client-go with `AtomicEvents`.
     pub known_objects: Option<KnownObjects<K, T>>,
     /// Transforms each object once, when the object is queued. Objects in tombstones and resyncs are already

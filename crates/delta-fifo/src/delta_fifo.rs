@@ -13,9 +13,9 @@ use crate::store::Store;
 /// A queue that keeps every change, grouped by key, like client-go's `DeltaFIFO`.
 ///
 /// The producer queues changes to objects. The consumer pops one key at a time, together with all changes that were
-/// queued since the key was last popped. Keys are popped in the order in which they were queued, and a key keeps its
-/// position when more changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one
-/// of them. The queue does not merge other changes.
+/// queued since the key was last popped. The queue pops keys in FIFO order, and a key keeps its position when more
+/// changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one of them. The queue
+/// does not merge other changes.
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If a new list does
 /// not contain an object that the consumer knows, the queue delivers a deletion with a
@@ -222,7 +222,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.line.iter().filter_map(|(.., entry)| entry.deltas.newest().object().cloned()).collect()
     }
 
-    /// Returns the queued keys, in the order in which they will be popped.
+    /// Returns the queued keys, in pop order.
     pub fn list_keys(&self) -> Vec<K> {
         self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }

@@ -12,8 +12,8 @@ use crate::store::Store;
 /// A queue that keeps the latest object of each key, like client-go's `FIFO`.
 ///
 /// The consumer pops each key once, with its latest object. Deleting an object removes it from the queue, so the
-/// consumer receives no deletions. Keys are popped in the order in which they were queued, and a key keeps its position
-/// when its object changes.
+/// consumer receives no deletions. The queue pops keys in FIFO order, and a key keeps its position when its object
+/// changes.
 ///
 /// The queue takes no lock and never waits. To share the queue between threads or tasks, use a
 /// [`SharedFifo`](crate::SharedFifo). The queue contains at most one object per key.
@@ -163,12 +163,12 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.is_closed()
     }
 
-    /// Returns the queued objects, in the order in which they will be popped.
+    /// Returns the queued objects, in pop order.
     pub fn list(&self) -> Vec<T> {
         self.line.iter().map(|(.., waiting)| waiting.object.clone()).collect()
     }
 
-    /// Returns the queued keys, in the order in which they will be popped.
+    /// Returns the queued keys, in pop order.
     pub fn list_keys(&self) -> Vec<K> {
         self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }

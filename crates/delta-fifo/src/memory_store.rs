@@ -103,7 +103,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         self.index(name).is_some()
     }
 
-    /// Returns the names of the indexes, in the order in which they were added.
+    /// Returns the names of the indexes, oldest index first.
     pub fn index_names(&self) -> impl Iterator<Item = &str> {
         self.indices.iter().map(|index| index.name.as_str())
     }

@@ -47,10 +47,10 @@ type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + 
 /// The configuration of a [`MutationCache`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutationCacheConfig {
-    /// The maximum number of keys for which the cache keeps a write. If there are more keys, the cache evicts the least
-    /// recently used key. The default is 100.
+    /// The cache keeps writes for at most this many keys. If there are more keys, the cache evicts the least recently
+    /// used key. The default is 100.
     pub capacity: usize,
-    /// The maximum time for which the cache keeps a write. The default is 5 minutes.
+    /// The cache keeps a write for at most this time. The default is 5 minutes.
     pub ttl: Duration,
     /// Whether lookups also return written objects that the store does not contain. The default is `false`.
     pub includes_adds: bool,
@@ -118,7 +118,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     /// Returns the objects with a given index value, including the client's own writes. `stored` contains the objects
     /// that the store's index returns for this value. A written object replaces an older stored object. If [adds are
     /// included](MutationCacheConfig::includes_adds), the result also contains written objects that are not in
-    /// `stored`. The result contains no objects for which `matches` returns `false`.
+    /// `stored`. The result contains only objects that `matches` accepts.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());

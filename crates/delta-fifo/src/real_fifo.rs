@@ -14,8 +14,8 @@ use crate::progress::Progress;
 
 /// A queue that keeps every change in order, like client-go's `RealFIFO`.
 ///
-/// The queue does not group or merge changes. The consumer therefore receives all states of all objects, in the order
-/// in which the producer queued them. The queue also delivers deletions of objects that the consumer does not know.
+/// The queue does not group or merge changes. Therefore, the consumer receives all states of all objects in FIFO order.
+/// The queue also delivers deletions of objects that the consumer does not know.
 ///
 /// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue first
 /// delivers a tombstone for each object that is missing from the list. The queue then delivers each listed object as

@@ -63,7 +63,7 @@ pub struct SharedFifo<Q> {
 
 /// The configuration of a [`SharedFifo`].
 pub struct SharedFifoConfig {
-    /// The number of queued items at which [`room`](SharedFifo::room) starts to wait. The default is 2,000, as in
+    /// [`room`](SharedFifo::room) waits while the queue contains at least this many items. The default is 2,000, as in
     /// client-go.
     pub bound: usize,
     /// Receives the queue's metrics. `None` disables metrics.
@@ -152,7 +152,7 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// Panics if it is called by a function that [`process`](Self::process) runs, because the call would deadlock. A
+    /// Panics if a function that [`process`](Self::process) runs calls this method, because the call would deadlock. A
     /// function that is passed to `process` should use the queue that it receives as an argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
@@ -293,7 +293,7 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that calls `attempt` at the first poll and after each change to the queue, until `attempt` returns `Ok`. If
+/// A future that calls `attempt` until it returns `Ok`: at the first poll, and after each change to the queue. If
 /// `attempt` has no result yet, it returns the queue's guard as an error.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,

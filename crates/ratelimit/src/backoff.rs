@@ -51,7 +51,7 @@ pub struct BackoffConfig {
     /// The maximum jitter, as a fraction of the delay. Jitter is added to the delay, so a fraction of 1.0 can at most
     /// double the delay. There is no jitter if the fraction is negative or NaN.
     pub jitter: f64,
-    /// The number of failures after which the delay stops increasing. The default is no limit.
+    /// The delay stops increasing after this many failures. The default is no limit.
     pub steps: u32,
     /// The maximum `Retry-After` that the backoff accepts. Longer values are reduced to the maximum. The default is 10
     /// minutes.

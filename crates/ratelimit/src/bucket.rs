@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 /// A token bucket that gains `qps` tokens per second, up to `burst` tokens. The bucket starts full.
 ///
 /// The bucket uses saturating integer arithmetic. Therefore, rounding errors do not accumulate, and high rates and long
-/// pauses do not overflow. If a caller passes a time that is earlier than in a previous call, the bucket uses the
-/// latest time that it has seen.
+/// pauses do not overflow. If a caller passes an earlier time than a previous call did, the bucket uses the latest time
+/// of all calls.
 ///
-/// - If `qps` is infinite or above 10^18, a token is always available, whatever the `burst`.
+/// - If `qps` is infinite or above 10^18, a token is always available, with any `burst`.
 /// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and never gains another one.
 /// - If `burst` is 0 and `qps` is finite, the bucket never has a token.
 ///
@@ -34,7 +34,7 @@ pub struct TokenBucket {
     /// The number of tokens in the bucket, at most `burst`, in units of `1 / ONE`. Negative if callers have reserved
     /// tokens before the bucket has gained them.
     level: i128,
-    /// The time at which `level` was computed. `None` before the first use.
+    /// When `level` was computed. `None` before the first use.
     at: Option<Instant>,
 }
 
@@ -111,8 +111,8 @@ impl TokenBucket {
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns the time at which a token would become available after callers have returned `given_back` reserved
-    /// tokens. Returns `None` if the bucket will never have a token.
+    /// Returns when a token would become available after callers have returned `given_back` reserved tokens. Returns
+    /// `None` if the bucket will never have a token.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));

@@ -14,18 +14,18 @@ thread_local! {
 /// tokio's cooperative budget. Polls never yield in the model checkers loom and shuttle.
 const LIMIT: u32 = if cfg!(any(pintle_loom, pintle_shuttle)) { u32::MAX } else { 128 };
 
-/// Makes a future's task yield after a number of ready polls. All budgets on a thread share the number.
+/// Makes a task yield after `LIMIT` ready polls. All budgets on a thread share one counter of ready polls.
 ///
-/// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the number, and
-/// all futures are refused after the limit. A refused future resets the number when it is polled again or dropped.
+/// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the counter.
+/// At the limit, a budget returns `Pending`. When this budget is polled again or dropped, it resets the counter.
 #[derive(Debug, Default)]
 pub struct Budget {
     is_refused: bool,
 }
 
 impl Budget {
-    /// Polls `operation`. Returns `Pending` without a poll if the task must yield. The task is then woken again. If the
-    /// executor has its own budget, consumes one unit of that budget instead.
+    /// Polls `operation`. If the task must yield, wakes the task and returns `Pending` without a poll. If the executor
+    /// has its own budget, consumes one unit of that budget instead.
     #[inline]
     pub fn poll<C: Timer, T>(
         &mut self,

@@ -65,8 +65,8 @@ pub trait Timer: Clock {
         None
     }
 
-    /// Returns the ID of the executor to which this [detached](Self::detached) timer belongs. A work queue uses an
-    /// executor's timer only while a task of the executor waits for the queue.
+    /// Returns the ID of the executor that owns this [detached](Self::detached) timer. A work queue uses an executor's
+    /// timer only while a task of the executor waits for the queue.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {

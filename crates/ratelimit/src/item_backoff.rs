@@ -32,8 +32,8 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// The configuration of an [`ItemBackoff`]. The defaults are the values with which the kubelet restarts crashing
-/// containers: the first backoff lasts 10 s, and each failure doubles it up to 5 minutes.
+/// The configuration of an [`ItemBackoff`]. The defaults are the kubelet's values for crashing containers: the first
+/// backoff lasts 10 s, and each failure doubles it up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
     /// The duration of the first backoff, even if this is longer than `cap`.

@@ -22,7 +22,7 @@ use crate::bucket::TokenBucket;
 ///
 /// [`delay`](RateLimiter::delay) computes a delay without side effects. If the retry takes effect, the owner calls
 /// [`charge`](RateLimiter::charge) and increments the failure count. A retry has no effect while an earlier retry of
-/// the same item is pending. In this case, the owner does not have to count the retry.
+/// the same item is pending. The owner does not have to count such a retry.
 ///
 /// # Examples
 ///
@@ -48,9 +48,9 @@ pub trait RateLimiter<K: ?Sized>: Send {
     /// failures of `item`.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Notifies the limiter that `item` will be retried after the delay returned by [`delay`](RateLimiter::delay). For
-    /// example, a token bucket reserves a token in this method. The owner calls this method right after `delay`, with
-    /// the same `now`.
+    /// Notifies the limiter that `item` will be retried after the result of [`delay`](RateLimiter::delay). For example,
+    /// a token bucket reserves a token in this method. The owner calls this method right after `delay`, with the same
+    /// `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }

@@ -222,14 +222,14 @@ impl<C: Timer> Future for Accept<'_, C> {
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The position in the queue, and the time at which the reserved token becomes available. `None` before the waiter
-    /// joins the queue and after it has left.
+    /// The position in the queue, and when the reserved token becomes available. `None` unless the waiter is in the
+    /// queue.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait. If the wait is not over, returns the time at which the caller should poll again.
-    /// The throttle may call the waker before this time.
+    /// Returns the result of the wait. If the wait is not over, returns when the caller should poll again. The throttle
+    /// may call the waker earlier.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -263,7 +263,7 @@ impl<C: Clock> Turn<'_, C> {
     }
 
     /// Reserves a token. Returns `None` if the token is already available. If it is not, returns the position of the
-    /// new waiter and the time at which its token becomes available.
+    /// new waiter and when its token becomes available.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -307,9 +307,9 @@ struct Left {
 }
 
 impl State {
-    /// Returns the time at which the reserved token of a waiter becomes available. `latest` is the result of the
-    /// computation at the arrival of the waiter. The first waiter may get its token before `latest`, because other
-    /// waiters may have returned tokens.
+    /// Returns when the reserved token of a waiter becomes available. `latest` is the time that was computed when the
+    /// waiter joined the queue. The first waiter may get its token earlier, because other waiters may have returned
+    /// tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;

@@ -23,8 +23,8 @@ pub fn first(earlier: Option<Panic>, later: Option<Panic>) -> Option<Panic> {
     earlier
 }
 
-/// Drops a panic that must not propagate. The panic hook has already reported it. If dropping the payload panics, the
-/// payload of this second panic is leaked, because dropping it may panic again.
+/// Drops a panic that must not propagate. The panic hook has already reported it. If the payload panics in its `Drop`,
+/// leak the second payload, because its `Drop` may panic too.
 pub fn discard(panic: Option<Panic>) {
     forget(call_all([|| drop(panic)]));
 }

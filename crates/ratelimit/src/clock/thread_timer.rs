@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::{Clock, Sleep, Timer};
 use crate::wake::{call_all, discard};
 
-/// A clock like [`StdClock`](super::StdClock), but with a timer thread of its own. Clones share the thread.
+/// A clock like [`StdClock`](super::StdClock), but with its own timer thread. Clones share the thread.
 ///
 /// The thread starts when a sleep is first polled, and ends ten seconds after the last sleep.
 ///
@@ -51,9 +51,9 @@ fn spawn(run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// The time at which the thread next checks the sleeps. `None` if the thread is not running.
+    /// When the thread next checks the sleeps. `None` if the thread is not running.
     looks_at: Option<Instant>,
-    /// The time at which the thread ends if no new sleep is registered first.
+    /// When the thread ends, unless a new sleep is registered first.
     ends_at: Option<Instant>,
 }
 
