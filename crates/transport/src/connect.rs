@@ -129,7 +129,7 @@ struct ReadObserver {
 
 impl Conn {
     /// Records the time of each read in `reads`. Notifies [`Reads::settled`] once the first data from the peer has been
-    /// processed. When the caller requests more data, all earlier data has been processed.
+    /// processed. The data counts as processed when the caller reads again.
     pub(super) fn observed_by(mut self, reads: Arc<Reads>) -> Self {
         self.observer = Some(ReadObserver { reads, has_read: false, is_settled: false });
         self

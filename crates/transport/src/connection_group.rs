@@ -1,5 +1,5 @@
-//! The connections that are shared by a group of requests. There are two groups: one for short requests, and one for
-//! watches and streams. This module executes the actions that are returned by the [`Pool`].
+//! The connections that a group of requests shares. There are two groups: one for short requests, and one for watches
+//! and streams. This module executes the actions that the [`Pool`] returns.
 
 mod http2;
 
@@ -68,8 +68,8 @@ enum Sender {
     Http2(Http2),
 }
 
-/// How much longer than the connect timeout a request waits for a new connection. The request needs its own timeout,
-/// because the timer of the dial does not fire if the dial's runtime is blocked.
+/// A request waits for a new connection this much longer than the connect timeout. The request needs its own timeout,
+/// because the dial's timer does not fire if the dial's runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -131,8 +131,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Abandons dials that have exceeded their timeout because their runtime is blocked. Starts new dials on `runtime`
-    /// for the requests that are waiting.
+    /// Abandons dials that have exceeded their timeout on a blocked runtime. Starts new dials on `runtime` for the
+    /// requests that are waiting.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -210,8 +210,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns the time at which an idle connection must be closed. If this time has passed, closes the connection and
-    /// returns `None`.
+    /// Returns when an idle connection must be closed. If this time has passed, closes the connection and returns
+    /// `None`.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -222,7 +222,7 @@ impl ConnectionGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -439,7 +439,7 @@ async fn drive(
     }
 }
 
-/// A pooled connection that is used by a request. Dropping this value while the request is in flight closes an HTTP/1
+/// A pooled connection that a request uses. Dropping this value while the request is in flight closes an HTTP/1
 /// connection. An HTTP/2 connection remains open and only the stream is reset, unless `drop_connection_on_cancel` is
 /// set.
 pub(super) struct PooledConnection {

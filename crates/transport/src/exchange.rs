@@ -30,7 +30,7 @@ pub struct ExchangeOptions {
 /// The error for a request without a response.
 pub(crate) struct SendError {
     pub(crate) source: BoxError,
-    /// `true` if no part of the request was sent, so that the caller can send the request over another connection.
+    /// `true` if no part of the request was sent. The caller can then send the request over another connection.
     pub(crate) is_unsent: bool,
 }
 

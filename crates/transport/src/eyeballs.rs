@@ -1,4 +1,4 @@
-//! Opens TCP connections to hosts that have several addresses ("Happy Eyeballs", RFC 8305). If the connection to one
+//! Opens TCP connections to hosts that have several addresses ("Happy Eyeballs", RFC 8305). If connecting to one
 //! address takes long, the next address is tried at the same time.
 
 use std::future::poll_fn;
@@ -28,7 +28,7 @@ pub(super) async fn connect(host: &str, port: u16, metrics: Option<&LookUps>) ->
 }
 
 /// Alternates between IPv4 and IPv6 addresses, starting with the family of the first address from the resolver. If one
-/// of the families does not work, the connection is only delayed by one [`HEAD_START`].
+/// of the families does not work, this only costs one [`HEAD_START`].
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);

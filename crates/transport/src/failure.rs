@@ -80,7 +80,7 @@ impl Failure {
         }
     }
 
-    /// Returns the error for a dial whose task has been dropped.
+    /// Returns the error for a dial whose task was dropped.
     pub(crate) fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 /// The maximum size of a file in bytes. A typical CA bundle has about 256 KiB.
 const MAX_SIZE: u64 = 4 << 20;
-/// The maximum time for which a request waits for a file.
+/// A request waits for a file for at most this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the content of a file, which is erased from memory when it is dropped. Returns an error for pipes and
@@ -136,7 +136,7 @@ fn hold_paused_clock() -> oneshot::Sender<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The data is consistent even if the lock is poisoned by a panic.
+    // A panic cannot leave the data inconsistent, so ignore lock poisoning.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Http1 {
     /// The error of the upload, if it has failed.
     upload_error: Option<BoxError>,
     is_busy: bool,
-    /// Whether the connection can be used by another request after this response.
+    /// Whether another request can use the connection after this response.
     is_reusable: bool,
     idle: Idle,
 }
@@ -170,8 +170,8 @@ impl Http1 {
             _ if is_registered => return Poll::Pending,
             _ => {}
         }
-        // A server may send an error response and close the connection before it has read the entire request. In this
-        // case, the upload fails, but the response can still be read.
+        // A server may send an error response and close the connection before it has read the entire request. The
+        // upload then fails, but the client can still read the response.
         loop {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => {

@@ -20,8 +20,8 @@ use std::time::Duration;
 pub struct Http2Config {
     /// Whether to offer HTTP/2 to the server. If this is `false`, each request in flight needs its own connection.
     pub enabled: bool,
-    /// The time without data from the server after which the client sends a ping. 30 s by default. With `None`, the
-    /// client sends no pings, so only TCP can detect that the server is lost.
+    /// The client sends a ping after this time without data from the server. 30 s by default. With `None`, the client
+    /// sends no pings, so only TCP can detect that the server is lost.
     pub ping_after: Option<Duration>,
     /// How long to wait for the response to a ping before the connection is closed. 15 s by default.
     pub ping_timeout: Duration,

@@ -29,7 +29,7 @@ pub(crate) enum Malformed {
     Chunk(&'static str),
 }
 
-/// Returns `true` if `error` was caused by a response that is invalid HTTP. An invalid response proves that the
+/// Returns `true` if the cause of `error` is a response that is invalid HTTP. An invalid response proves that the
 /// response was not lost.
 pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
     let malformed = causes(error).find_map(|cause| cause.downcast_ref());

@@ -27,15 +27,16 @@ pub(super) enum Protocol {
 /// - Until the protocol of the server is known from the first dial, all requests share one dial. After the first dial,
 ///   the pool dials as many connections concurrently as the waiting requests need.
 /// - A new HTTP/2 connection has only one stream until the settings of the server arrive.
-/// - If a dial fails, the remaining dials may not be sufficient for all waiting requests. In this case, the requests
-///   that have waited longest fail.
+/// - If a dial fails, there may not be enough dials left for all waiting requests. The requests that have waited
+///   longest then fail.
 /// - If a request has waited too long for a dial to finish, the pool abandons the dial, and starts new dials for the
 ///   other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The protocol of the last successful dial.
     protocol: Option<Protocol>,
-    /// The idle HTTP/1 connections, and when each of them became idle. Busy HTTP/1 connections are not listed.
+    /// The idle HTTP/1 connections, and when each of them became idle. This list does not contain busy HTTP/1
+    /// connections.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
     waiting: BTreeSet<Ticket>,
@@ -73,8 +74,8 @@ pub(super) enum Acquired {
 /// How long a connection may be idle before it is closed. Go has the same limit.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The maximum number of idle HTTP/1 connections. Go's limit is 25. With Go's limit, each burst of more than 25
-/// requests would have to dial again. Requests reuse the most recently used connection first. Therefore, after a large
-/// burst, the connections that are no longer needed stay idle and are closed after [`IDLE_TIMEOUT`].
+/// requests would have to dial again. The higher limit does not keep unused connections open: requests reuse the most
+/// recently used connection first, so the other connections reach [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
 /// The maximum number of streams per connection, even if the server allows more. With this limit, the flow-control
 /// windows of all streams fit into the window of the connection (`CONNECTION_WINDOW` in http2.rs).
@@ -93,7 +94,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. Its dial continues, and another request can use the connection.
+    /// Removes a waiting request. The dial continues, and another request can use the connection.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -170,8 +171,8 @@ impl Pool {
         actions
     }
 
-    /// Returns the time at which an idle connection must be closed. If this time has passed, removes the connection and
-    /// returns `None`.
+    /// Returns when an idle connection must be closed. If this time has passed, removes the connection and returns
+    /// `None`.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -221,7 +222,7 @@ impl Pool {
         actions
     }
 
-    /// Returns the number of streams that the pool expects from connections without the settings of the server.
+    /// Returns the expected number of free streams on connections that have not received the server's settings yet.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

@@ -107,7 +107,7 @@ impl Environment {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
         };
-        // Ignore `HTTP_PROXY` in a CGI program, because it can be set by a request header named `Proxy`.
+        // Ignore `HTTP_PROXY` in a CGI program, because a request header named `Proxy` can set it.
         let http = if std::env::var_os("REQUEST_METHOD").is_some() {
             &["http_proxy"][..]
         } else {

@@ -22,13 +22,13 @@ pub type ByteSource = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 /// A request body. Empty by default.
 pub struct RequestBody {
     pieces: Pieces,
-    /// Completes when the response is dropped, after which the rest of the body must not be sent.
+    /// Completes when the response is dropped. The rest of the body must then not be sent.
     over: Option<oneshot::Receiver<()>>,
     /// `None` for a body in memory.
     last_chunk: Option<LastChunk>,
 }
 
-/// The time at which the last chunk of a streaming body was taken to be sent.
+/// When the last chunk of a streaming body was taken for sending.
 #[derive(Clone, Debug, Default)]
 pub struct LastChunk(Arc<Mutex<Option<Instant>>>);
 

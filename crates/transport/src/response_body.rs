@@ -15,7 +15,7 @@ pub(crate) use self::inflate::inflated;
 use crate::connection_group::{Incoming, PooledConnection};
 use crate::error::BoxError;
 
-/// A response body. When the body ends, its connection can be used by another request.
+/// A response body. When the body ends, another request can use its connection.
 pub struct ResponseBody(Source);
 
 enum Source {

@@ -15,7 +15,7 @@ use crate::request_body::LastChunk;
 /// Reusable timers for the deadlines of requests that a [`Transport`](crate::Transport) sends.
 ///
 /// Starting or cancelling a tokio timer acquires a lock of the runtime, and can wake another thread. Most requests end
-/// long before their deadline. Therefore, the end of a request does not cancel its timer, which is kept for the next
+/// long before their deadline. Therefore, a request does not cancel its timer at its end, but leaves it to the next
 /// request.
 ///
 /// If a request uses the timer of an earlier request, the timer usually fires before the deadline of the request. The
@@ -46,7 +46,7 @@ impl Timers {
                 return Poll::Ready(Some(output));
             }
             if running.is_none() {
-                // No timer is needed if the deadline cannot be represented by an `Instant`.
+                // No timer is needed if the deadline does not fit into an `Instant`.
                 running = Instant::now().checked_add(limit).map(|deadline| (self.take(deadline), deadline));
             }
             match &mut running {
@@ -109,7 +109,7 @@ impl Timers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Timer>> {
-        // The data is consistent even if the lock is poisoned by a panic.
+        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -41,7 +41,7 @@ pub struct TransportConfig {
     /// Whether cancelling a request also drops its connection.
     pub drop_connection_on_cancel: bool,
     /// The provider for the metric `rest_client_dns_resolution_duration_seconds`. The provider must not panic, because
-    /// it is called by destructors.
+    /// destructors call it.
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
@@ -73,8 +73,8 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// Returns an error if settings are contradictory, or if the server address, the proxy, a certificate or a key is
-    /// invalid.
+    /// Returns an error if settings contradict each other, or if the server address, the proxy, a certificate or a key
+    /// is invalid.
     pub fn new(config: TransportConfig) -> Result<Self, ConfigError> {
         let TransportConfig { origin, tls, http2, drop_connection_on_cancel, .. } = config;
         let env = if config.proxy_from_environment { Environment::of_process() } else { Environment::default() };

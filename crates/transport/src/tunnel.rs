@@ -59,7 +59,7 @@ const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;
 const PASSWORD: u8 = 2;
 
-/// Connects to the server through a SOCKS5 proxy. The name of the server is resolved by the proxy.
+/// Connects to the server through a SOCKS5 proxy. The proxy resolves the name of the server.
 pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,

@@ -17,12 +17,12 @@ use crate::response_body::ResponseBody;
 pub struct Upgraded {
     /// The connection.
     pub io: Conn,
-    /// Data that was received after the response headers, but together with them.
+    /// Data of the new protocol that arrived together with the response headers.
     pub received: Bytes,
 }
 
 /// The extension of a response that contains the upgraded connection. Extensions must be `Clone`, so all clones of a
-/// `Slot` share one connection. The connection is returned by the first call of [`Upgraded::take`] only.
+/// `Slot` share one connection. Only the first call of [`Upgraded::take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 

@@ -43,7 +43,7 @@ const INITIAL_STREAMS: usize = 100;
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     pub(super) reads: Arc<Reads>,
-    /// The connection's runtime. Streaming request bodies are sent by tasks on this runtime.
+    /// The connection's runtime. Tasks on this runtime send streaming request bodies.
     runtime: Handle,
 }
 
@@ -140,8 +140,8 @@ async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
 }
 
 /// Sends the request body until the flow-control window is full or the body is pending. Returns `None` if the entire
-/// body was sent or the stream has ended. If the upload fails or is abandoned, returns the reason with which the stream
-/// must be reset.
+/// body was sent or the stream has ended. If the upload fails or is abandoned, returns the reason for resetting the
+/// stream.
 fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -193,8 +193,8 @@ impl ResponseBody {
         if !self.is_read {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    // This cannot fail, because the flow-control window was reduced by the same length when `data` was
-                    // received.
+                    // This cannot fail, because receiving `data` has reduced the flow-control window by the same
+                    // length.
                     let _ = self.stream.flow_control().release_capacity(data.len());
                     self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));

@@ -21,7 +21,7 @@ pub(super) struct Upload {
     framing: Vec<u8>,
     written: usize,
     data: Bytes,
-    /// Whether `data` is a chunk, which must be followed by a line break.
+    /// Whether `data` is a chunk. A line break must follow a chunk.
     is_chunk: bool,
     stream: Option<BodyStream>,
     needs_flush: bool,

@@ -12,7 +12,7 @@ use super::ResponseBody;
 use crate::error::BoxError;
 
 /// A gzip body that is decompressed while it is read. Each frame contains at most about 64 KiB of decompressed data,
-/// regardless of the compression ratio. The total size must be limited by the reader of the body.
+/// whatever the compression ratio. The reader of the body must limit the total size.
 pub(super) struct Inflate {
     body: ResponseBody,
     input: Bytes,
