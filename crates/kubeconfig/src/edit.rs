@@ -34,8 +34,8 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// Returns a copy in which the contents of certificate and key files replace their paths, so that the copy works on
-    /// another machine. The paths of token files are kept, because a token file changes over time.
+    /// Returns a copy with the contents of certificate and key files instead of their paths. The copy works on another
+    /// machine. The paths of token files are kept, because a token file changes over time.
     ///
     /// # Errors
     ///

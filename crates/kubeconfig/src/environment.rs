@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The environment variables and paths from which a configuration is loaded.
+/// The environment variables and paths for loading a configuration.
 ///
 /// Tests can create an `Environment` with their own values. The default `Environment` contains no variables, no home
 /// directory, and `/` as the root directory.

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::types::Kubeconfig;
 use crate::{relative, yaml};
 
-/// The kubeconfig files from which a configuration is merged, in order of precedence.
+/// A list of kubeconfig files that are merged into a configuration, in order of precedence.
 ///
 /// # Examples
 ///

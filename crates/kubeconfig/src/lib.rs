@@ -29,9 +29,8 @@
 //! - [`Files`] is a list of kubeconfig files. `Files` can load and merge the files, and write each changed entry back
 //!   to the file that contains the entry.
 //! - [`Overrides`] replace values of the kubeconfig, usually with command-line flags. An [`Environment`] contains the
-//!   environment variables and paths from which a configuration is loaded.
-//! - [`infer`] and [`in_cluster`] return the [`ClientConfig`](pintle_meta::ClientConfig) from which a client is
-//!   created.
+//!   environment variables and paths for loading a configuration.
+//! - [`infer`] and [`in_cluster`] return the [`ClientConfig`](pintle_meta::ClientConfig) for creating a client.
 //! - An [`Error`] names the file and the field, and suggests a fix. A [`Problem`] describes one validation error.
 //!
 //! `Debug` output and error messages never contain secrets. File contents are never cached.

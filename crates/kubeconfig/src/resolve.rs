@@ -104,7 +104,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// - [`Error::NoContext`] if no context is chosen by the kubeconfig or the overrides.
+    /// - [`Error::NoContext`] if the kubeconfig and the overrides choose no context.
     /// - [`Error::NotFound`] if the chosen context, cluster or user does not exist.
     /// - [`Error::Invalid`] if the context, its cluster or its user is invalid. The error contains all problems of
     ///   these three entries. Problems in other entries are ignored.
@@ -159,13 +159,13 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// Returns the namespace of the chosen context, and whether the namespace was set by the overrides. If the context
-    /// has no namespace, returns `default`.
+    /// Returns the namespace of the chosen context, and whether the overrides set the namespace. If the context has no
+    /// namespace, returns `default`.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if no context is chosen by the kubeconfig or the overrides. Returns
-    /// [`Error::NotFound`] if the chosen context does not exist.
+    /// Returns [`Error::NoContext`] if the kubeconfig and the overrides choose no context. Returns [`Error::NotFound`]
+    /// if the chosen context does not exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
         let overrides = &overrides.without_empty();
         if let Some(namespace) = &overrides.namespace {
@@ -200,8 +200,7 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// Returns a copy in which empty strings are replaced by `None`. Programs may pass an empty string if a flag is not
-    /// set.
+    /// Returns a copy with `None` instead of empty strings. Programs may pass an empty string if a flag is not set.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];

@@ -16,7 +16,7 @@ impl Files {
     /// Reads and merges the files, calls `change`, and writes each changed entry to the file that contains it.
     ///
     /// - New entries, the current context, and changes to extensions and unknown fields are written to the first file
-    ///   that exists, or to the first file in the list if none of the files exists.
+    ///   that exists. If none of the files exists, they are written to the first file in the list.
     /// - Unchanged entries are kept. When a file is written, its comments, anchors and repeated keys are lost. The
     ///   written file is UTF-8.
     /// - Like kubectl, this method writes each file in place, so the file keeps its owner, mode, inode and links. A new

@@ -12,13 +12,12 @@ use crate::finding::{AuditedEnd, Finding};
 /// Follows the history of a lock, and reports leadership terms and unsafe events. The history consists of the writes of
 /// all contenders.
 ///
-/// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told) to the audit.
-/// The audit detects unsafe events with its own clock, so wrong clocks of contenders have no effect. The audit computes
-/// a lower and an upper bound for the time of each write. The lower bound is the time at which the auditor sent the
-/// last read that did not return the written record. The upper bound is the time at which the auditor first observed
-/// the record. Without a watch, the audit misses changes between two reads. Without a watch, the audit also cannot
-/// decide whether a takeover was early, because the lock may have been released between two reads. A
-/// [`LockAuditor`](crate::LockAuditor) performs the reads.
+/// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told) to the audit. The
+/// audit detects unsafe events with its own clock, so wrong clocks of contenders have no effect. The audit computes a
+/// lower and an upper bound for the time of each write. The lower bound is when the auditor sent the last read that did
+/// not return the written record. The upper bound is when the auditor first observed the record. Without a watch, the
+/// audit misses changes between two reads. Without a watch, the audit also cannot decide whether a takeover was early,
+/// because the lock may have been released between two reads. A [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
@@ -27,12 +26,12 @@ pub struct Audit {
     /// Whether the last read returned a version that the watch had not reported, and has not reported since.
     is_behind: bool,
     last_read: Option<Read>,
-    /// The time at which the auditor sent the last read that returned an older version than the one in `last_read`.
+    /// When the auditor sent the last read that returned an older version than the one in `last_read`.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
-    /// The last record with a holder, and the earliest time at which it can have been written.
+    /// The last record with a holder, and when it was written at the earliest.
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
-    /// The time at which the lock became free. `None` while the lock is held.
+    /// When the lock became free. `None` while the lock is held.
     vacant_since: Option<Duration>,
     /// How the last leadership term ended.
     last_end: Option<AuditedEnd>,
@@ -62,7 +61,7 @@ pub struct AuditSummary {
 #[derive(Debug)]
 struct Sight {
     state: Option<LockState>,
-    /// The latest time at which this state can have been written.
+    /// When this state was written at the latest.
     by: Duration,
 }
 
@@ -103,8 +102,8 @@ impl Audit {
         self.is_watched = false;
     }
 
-    /// Records the result of a read of the lock. `sent` is the time on the monotonic clock at which the auditor sent
-    /// the read. `found` is `None` if the lock does not exist.
+    /// Records the result of a read of the lock. `sent` is when the auditor sent the read, on the monotonic clock.
+    /// `found` is `None` if the lock does not exist.
     pub fn read(&mut self, found: Option<&LockState>, sent: Duration, now: Now) -> Vec<Finding> {
         let version = found.map(|state| state.version.clone());
         if let Some(last) = self.last_read.take()
@@ -124,8 +123,8 @@ impl Audit {
     }
 
     /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the audit expects the watch
-    /// to report each version of the lock, until [`watch_is_down`](Self::watch_is_down) is called, or until the watch
-    /// reports nothing between two reads that both return a state that the watch has not reported.
+    /// to report each version of the lock. This expectation ends when [`watch_is_down`](Self::watch_is_down) is called,
+    /// or when two reads with no watch event between them return states that the watch has not reported.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,

@@ -35,7 +35,7 @@ pub enum Finding {
         by: String,
         /// The previous holder.
         from: String,
-        /// An upper bound for the time for which the record had been unchanged before the takeover.
+        /// The record had been unchanged for at most this time before the takeover.
         after: Duration,
         /// The lease duration in the record. A contender must observe an unchanged record for this time before it
         /// acquires the lock.

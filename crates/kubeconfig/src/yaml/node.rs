@@ -278,7 +278,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text in which each line refers to the previous line nine times, like the "billion laughs" attack.
+    /// Creates a YAML text where each line refers to the previous line nine times, like the "billion laughs" attack.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

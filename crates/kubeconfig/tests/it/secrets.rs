@@ -23,7 +23,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// Adds the messages of an error, of its sources, and of the errors to which it can be converted.
+    /// Adds the messages of an error, of its sources, and of the errors that it can be converted to.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
