@@ -292,7 +292,7 @@ impl Request {
     }
 
     /// Sends the request until an attempt succeeds or the failure cannot be retried. Most requests need only one
-    /// attempt, so the future for further attempts is only allocated when it is needed.
+    /// attempt, so the future for further attempts is allocated on demand.
     async fn open(
         &self,
         line: &Arc<RequestLine>,

@@ -142,7 +142,8 @@ impl RestMapper {
     ///
     /// # Errors
     ///
-    /// Returns an error if no resource or several resources match, or if the discovery documents cannot be fetched.
+    /// Returns an error if no resource matches, if several resources match, or if the discovery documents cannot be
+    /// fetched.
     ///
     /// # Cancel safety
     ///

@@ -78,8 +78,8 @@ impl<T> Api<T> {
     /// Runs a command in a container of a pod, without a shell. This method returns once the connection is established.
     /// The command may start later.
     ///
-    /// The user must be allowed the verbs `get` and `create` on `pods/exec`. The client opens a separate HTTP/1.1
-    /// connection for the WebSocket. All proxies between the client and the server must support WebSockets.
+    /// The user needs the verbs `get` and `create` on `pods/exec`. The client opens a separate HTTP/1.1 connection for
+    /// the WebSocket. All proxies between the client and the server must support WebSockets.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl<T> Api<T> {
 
     /// Attaches to the main process of a container.
     ///
-    /// The user must be allowed the verbs `get` and `create` on `pods/attach`. The process only receives input if
-    /// `stdin` is `true` for its container. Output from before the call of `attach` is not received.
+    /// The user needs the verbs `get` and `create` on `pods/attach`. The process only receives input if `stdin` is
+    /// `true` for its container. Output from before the call of `attach` is not received.
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ pub struct LogOptions {
     pub container: String,
     /// Whether to follow the log until the container terminates. Only [`Api::log_lines`] supports this option.
     pub follow: bool,
-    /// Whether to read the log of the previous instance of the container, which terminated before the last restart.
+    /// Whether to read the log of the container's previous instance, from before the last restart.
     pub previous: bool,
     /// The maximum age of a log line, rounded up to whole seconds. Cannot be combined with `since_time`.
     pub since: Option<Duration>,

@@ -49,7 +49,7 @@ struct Cursor<T> {
 /// A task that requests pages in advance. The task is stopped when the `Ahead` is dropped.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// `None` once the result of the task has been returned.
+    /// `None` after the task's result has been returned.
     task: Option<JoinHandle<()>>,
 }
 

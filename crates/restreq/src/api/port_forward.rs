@@ -47,8 +47,8 @@ const LAYOUT: Layout = Layout {
 impl<T> Api<T> {
     /// Opens a connection to a port of a pod. Each call opens a new connection.
     ///
-    /// The user must be allowed the verbs `get` and `create` on `pods/portforward`. The client uses a WebSocket over
-    /// HTTP/1.1. For the process in the pod, the connection comes from localhost.
+    /// The user needs the verbs `get` and `create` on `pods/portforward`. The client uses a WebSocket over HTTP/1.1.
+    /// For the process in the pod, the connection comes from localhost.
     ///
     /// # Errors
     ///

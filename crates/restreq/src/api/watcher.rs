@@ -81,7 +81,7 @@ enum State<T> {
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The remaining objects of a page, and the state after these objects have been returned.
+    /// The remaining objects of a page, and the state after the last of them.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }

@@ -69,8 +69,8 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // `known` is declared before the lock guard, so it is dropped after the lock has been released. Dropping the last
-    // reference to a login drops its token store, which is user code.
+    // `known` is declared before the lock guard, so it is dropped after the guard. Dropping the last reference to a
+    // login drops its token store, which is user code.
     let known: Vec<_>;
     // A panic cannot leave the data inconsistent, so ignore lock poisoning.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);

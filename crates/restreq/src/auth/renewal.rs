@@ -27,7 +27,7 @@ pub(crate) trait Source: Send + Sync + 'static {
 
     fn fault(&self, why: String) -> AuthError;
 
-    /// Reports that a certificate was replaced after it had been in use for `age`.
+    /// Reports that a renewal replaced a certificate of the age `age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 

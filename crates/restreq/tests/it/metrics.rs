@@ -179,7 +179,7 @@ async fn rate_limiter_waits_are_measured() {
     let server = Server::start([]).await;
     let memory = InMemoryProvider::new();
     let mut config = server.config();
-    // With a limit of one request per 100 s, all other delays can be neglected.
+    // With a limit of one request per 100 s, all other delays are negligible.
     (config.qps, config.burst) = (Some(0.01), Some(1));
     let start = Instant::now();
     let client =

@@ -359,7 +359,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // The response bodies of a proxy or of another kind of server are not `Status` objects.
+        // A proxy or another kind of server does not send `Status` objects.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),

@@ -199,7 +199,7 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
 const VERSIONED: &str = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
 const GENERATED: &str = r#"{"metadata":{"generateName":"a-"}}"#;
 
-/// The conflict in the second attempt may have been caused by the first attempt.
+/// The first attempt may have caused the conflict in the second attempt.
 #[tokio::test(start_paused = true)]
 async fn guarded_write_is_retried_and_reports_doubt() {
     let _clock = steady_clock();

@@ -188,7 +188,7 @@ async fn write_with_garbled_response_may_have_been_executed() {
                 stream.flush().await.unwrap();
             }
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            // The record is not encrypted, which must be reported as a TLS error.
+            // The record is not encrypted. The client must report a TLS error.
             let tcp = stream.get_mut().0;
             tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
             stream
