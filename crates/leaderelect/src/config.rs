@@ -51,8 +51,8 @@ pub struct LeaderElectionConfig {
     /// ended. The lock is always released for a [preferred holder](crate::EndReason::Preferred), even if this field is
     /// `false`.
     pub release_on_cancel: bool,
-    /// Whether the elector adopts every record with its own identity. The default is `false`, because the record may
-    /// have been written by another process that is still running. If `true`, a process with a fixed identity can lead
+    /// Whether the elector adopts every record with its own identity. The default is `false`, because another process
+    /// that is still running may have written the record. If `true`, a process with a fixed identity can lead
     /// immediately after a restart, without waiting for its old record to expire. If `true`, an elector does not wait
     /// for permits of other electors in the same process.
     pub reuse_identity: bool,
@@ -247,8 +247,8 @@ pub fn unique_identity() -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidConfig {
-    /// The lease duration must be longer than the renew deadline, because a candidate could otherwise take over while
-    /// the leader's work is still running.
+    /// The lease duration must be longer than the renew deadline. Otherwise, a candidate could take over while the
+    /// leader's work is still running.
     #[error("lease_duration {lease:?} must be greater than renew_deadline {renew:?}")]
     LeaseNotAboveRenew {
         /// The lease duration.

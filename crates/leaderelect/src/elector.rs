@@ -355,7 +355,7 @@ fn end_of_term<T>(
 }
 
 /// A term in the status of the elector, until it is dropped. The status shows the term while the callbacks run, because
-/// the elector still holds the lock. Dropping an open term, whose beginning has been reported, reports its end.
+/// the elector still holds the lock. If the beginning of the term was reported, dropping the term reports its end.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,

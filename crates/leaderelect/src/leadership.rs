@@ -22,8 +22,8 @@ use crate::token::Token;
 /// lock until every permit has been dropped or has expired.
 ///
 /// A process can freeze after it has checked its leadership, and then send a request after its term has ended. A
-/// request also cannot be revoked once it has been sent. Only a resource that compares
-/// [fencing tokens](Leadership::token) can reject the requests of former leaders.
+/// process also cannot revoke a request after sending it. Only a resource that compares [fencing
+/// tokens](Leadership::token) can reject the requests of former leaders.
 ///
 /// # Examples
 ///
@@ -199,7 +199,7 @@ impl Leadership {
         self.state.borrow().deadline
     }
 
-    /// Clones the state of the term out of the channel. The clocks are user code, so they must not be read under the
+    /// Clones the state of the term from the channel. The clocks are user code, so they must not be read under the
     /// channel's lock.
     fn state(&self) -> TermState {
         self.state.borrow().clone()

@@ -124,8 +124,8 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// `true` if this request creates the lock, and another contender's lock was observed after the request had been
-    /// sent.
+    /// `true` if this request creates the lock, and this elector has observed another contender's lock since sending
+    /// it.
     overtaken: bool,
 }
 

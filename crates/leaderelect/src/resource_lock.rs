@@ -15,7 +15,7 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision};
 use crate::token::Token;
 use crate::watching::map;
 
-/// The kind of a lock, which can be parsed from the values of client-go's `resourceLock` setting and flag.
+/// The kind of a lock. Its text form is the value of client-go's `resourceLock` setting and flag.
 ///
 /// # Examples
 ///

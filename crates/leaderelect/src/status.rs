@@ -70,7 +70,7 @@ impl Outage {
     }
 }
 
-/// Reports in the status of an elector that the leases of its fleet cannot be listed.
+/// Reports failed list requests for the leases of a fleet in the status of an elector.
 #[derive(Debug)]
 pub struct ListOutage(pub(crate) watch::Sender<Observed>);
 
@@ -119,8 +119,8 @@ impl ElectionStatus {
         self.outage().map(|outage| outage.error)
     }
 
-    /// Returns an error if this elector has been unable to read or write the lock for longer than the lease duration,
-    /// and therefore cannot lead. Use this check for a readiness probe.
+    /// Returns an error if this elector cannot lead, because it could not read or write the lock for longer than the
+    /// lease duration. Use this check for a readiness probe.
     ///
     /// # Errors
     ///

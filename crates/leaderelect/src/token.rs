@@ -12,7 +12,7 @@ use crate::record::Version;
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
-/// The fencing token of a term, which consists of the uid of the lock and its resourceVersion after it was acquired.
+/// The fencing token of a term: the lock's uid, and the lock's resourceVersion at the beginning of the term.
 ///
 /// Tokens can only be compared if they have the same uid. The token of each term is greater than the tokens of all
 /// earlier terms with the same uid. A resource can remember the greatest token that it has received, and reject

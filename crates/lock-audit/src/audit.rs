@@ -17,7 +17,8 @@ use crate::finding::{AuditedEnd, Finding};
 /// lower and an upper bound for the time of each write. The lower bound is when the auditor sent the last read that did
 /// not return the written record. The upper bound is when the auditor first observed the record. Without a watch, the
 /// audit misses changes between two reads. Without a watch, the audit also cannot decide whether a takeover was early,
-/// because the lock may have been released between two reads. A [`LockAuditor`](crate::LockAuditor) performs the reads.
+/// because the holder may have released the lock between two reads. A [`LockAuditor`](crate::LockAuditor) performs the
+/// reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
@@ -37,8 +38,8 @@ pub struct Audit {
     last_end: Option<AuditedEnd>,
     /// The last records of past terms that ended because another holder acquired the lock, at most `PAST`.
     past: VecDeque<LeaderElectionRecord>,
-    /// The last version of a `MultiLock` whose halves have different holders, and whether this version has been
-    /// reported.
+    /// The last version of a `MultiLock` with different holders in its halves, and whether a finding has reported this
+    /// version.
     disagrees: Option<(Version, bool)>,
     summary: AuditSummary,
 }
@@ -115,7 +116,7 @@ impl Audit {
         let seen = self.seen.as_ref().and_then(|seen| seen.state.as_ref()).map(|state| &state.version);
         let is_behind = seen != version.as_ref();
         if std::mem::replace(&mut self.is_behind, is_behind) && is_behind {
-            // The watch has been silent between two reads although the lock has changed.
+            // The lock has changed between two reads, but the watch has reported nothing.
             self.is_watched = false;
         }
         self.last_read = Some(Read { version, sent });

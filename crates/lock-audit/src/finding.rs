@@ -65,7 +65,7 @@ pub enum Finding {
         holder: String,
     },
     /// A leadership term was renewed after more than two thirds of its lease duration. The leader may have stopped
-    /// working, or may have been about to stop.
+    /// working, or it was close to its deadline.
     Late {
         /// The holder.
         holder: String,

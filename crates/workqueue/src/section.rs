@@ -33,8 +33,7 @@ pub(crate) struct Section<'a, K> {
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether this critical section is part of the poll of a waiting task, so that a panic of the timer propagates to
-    /// the caller.
+    /// Whether a waiting task's poll runs this critical section. If so, a panic of the timer propagates to the caller.
     pub(crate) is_poll: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A [`Contest`]: a [`Machine`] together with the state that is needed to execute its instructions.
+//! A [`Contest`]: a [`Machine`], and the state for executing its instructions.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Tests of the metrics of an elector, and of when the metrics disappear.
+//! Tests of an elector's metrics and of their removal.
 
 use std::sync::Arc;
 use std::time::Duration;

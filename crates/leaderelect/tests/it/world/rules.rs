@@ -92,7 +92,7 @@ impl State {
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // A record with the node's name that does not belong to one of the node's terms is treated as another
+            // If a record with the node's name does not belong to one of the node's terms, it counts as another
             // holder's record (rule S13).
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
@@ -181,8 +181,8 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // A record with the node's name may have been written by another program. Such a record is treated as another
-        // holder's record (rule S13 in `tests/ROWS.md`).
+        // Another program may have written a record with the node's name. Such a record counts as another holder's
+        // record (rule S13 in `tests/ROWS.md`).
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
