@@ -172,8 +172,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues popped changes again, at the end of the queue. Does nothing if newer changes to the same key have been
-    /// queued since the pop.
+    /// Queues popped changes again, at the end of the queue. Does nothing if the queue already contains newer changes
+    /// to the same key.
     ///
     /// # Errors
     ///

@@ -47,8 +47,8 @@ struct Entry<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
-    /// Creates an empty heap. `key_func` returns an object's key. `less` returns `true` if its first argument must be
-    /// popped before the second argument. `key_func` and `less` must always return the same result for the same
+    /// Creates an empty heap. `key_func` returns an object's key. `less` returns `true` if the heap must pop its first
+    /// argument before its second argument. `key_func` and `less` must always return the same result for the same
     /// objects.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,

@@ -96,7 +96,7 @@ pub struct Guard<'a, Q: Queue> {
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items that are being processed. Dropping the guard marks these items as processed.
+    /// The popped items that the consumer is processing. Dropping the guard marks these items as processed.
     in_process: Option<InProcess>,
     after: After,
 }
@@ -165,7 +165,7 @@ impl<Q: Queue> SharedFifo<Q> {
                     Some(thread::current().id()),
                     "`lock` was called by a `process` function, which holds the lock; use the queue that is passed to the function",
                 );
-                // The queue stays consistent if user code panics, so poisoning can be ignored.
+                // The queue stays consistent if user code panics, so ignore lock poisoning.
                 self.state.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };

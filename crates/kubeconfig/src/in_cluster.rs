@@ -88,7 +88,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the service account in the form of a kubeconfig, so that overrides can be applied to it.
+/// Returns the service account as a kubeconfig, so that the overrides apply to it in the same way.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),

@@ -43,9 +43,9 @@ use crate::validate::Report;
 pub struct Overrides {
     /// The context to use instead of `current-context`.
     pub context: Option<String>,
-    /// The cluster to use instead of the cluster of the context. The cluster must exist.
+    /// The cluster to use instead of the context's cluster. The cluster must exist.
     pub cluster: Option<String>,
-    /// The user to use instead of the user of the context. The user must exist.
+    /// The user to use instead of the context's user. The user must exist.
     pub user: Option<String>,
     /// The default namespace for requests.
     pub namespace: Option<String>,

@@ -95,7 +95,7 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // To find line numbers, the file must be read again, so look for line numbers only if there are problems.
+        // Finding line numbers means reading the file again, so only do this if there are problems.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };

@@ -70,8 +70,8 @@ pub struct ClientConfig {
     pub timeout: Option<Duration>,
     /// The maximum size of one object in a list or a watch, in bytes. The client skips larger objects without buffering
     /// them, and reports each as [`RawObject::Oversized`](crate::RawObject::Oversized). The other objects of the list
-    /// or watch are still delivered. Informers treat an oversized object like an object that cannot be decoded. `None`
-    /// means 16 MiB. etcd accepts up to 1.5 MiB per object, but aggregated API servers may store larger objects.
+    /// or watch are still delivered. For an informer, an oversized object is like an object that cannot be decoded.
+    /// `None` means 16 MiB. etcd accepts up to 1.5 MiB per object, but aggregated API servers may store larger objects.
     pub max_object: Option<usize>,
 }
 

@@ -8,8 +8,8 @@ use crate::scope::ResourceScope;
 
 /// An API object. This trait can be implemented for any type that contains metadata.
 ///
-/// The macro [`resource!`](crate::resource) implements this trait in one line. Without the macro, only one method must
-/// be implemented.
+/// The macro [`resource!`](crate::resource) implements this trait in one line. Without the macro, implement only one
+/// method.
 ///
 /// # Examples
 ///

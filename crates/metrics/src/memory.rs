@@ -236,7 +236,7 @@ impl Cell {
         }
     }
 
-    /// Adds the value of the instrument `from`, which is being dropped. Does nothing for gauges.
+    /// Adds the value of the dropped instrument `from`. Does nothing for gauges.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {

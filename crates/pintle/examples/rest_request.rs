@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
     let stored: ConfigMap = maps().json(&map("from-object")).object().await?;
     println!("{} has resourceVersion {}", stored.name(), stored.resource_version());
 
-    // A list can be decoded as a whole, or item by item while the response is being received.
+    // A list can be decoded as a whole, or item by item as the response arrives.
     let list = client.get().namespace("default").resource("configmaps").param("labelSelector", "example=rest");
     let whole = list.send().await?.into_list::<ConfigMap>()?;
     ensure!(whole.items.len() == 4);

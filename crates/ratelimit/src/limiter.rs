@@ -16,9 +16,9 @@ use crate::bucket::TokenBucket;
 
 /// A policy that computes the delay before the next attempt for an item.
 ///
-/// A limiter does not store failures. A work queue stores the number of failures of each item itself. Without a work
-/// queue, [`ItemRateLimiter`] stores these numbers in a map. The documentation of this trait calls the code that stores
-/// failures the *owner*.
+/// A limiter does not store failures. A work queue stores the failure count of each item itself. Without a work queue,
+/// an [`ItemRateLimiter`] stores the failure counts in a map. The documentation of this trait calls the code that
+/// stores failures the *owner*.
 ///
 /// [`delay`](RateLimiter::delay) computes a delay without side effects. If the retry takes effect, the owner calls
 /// [`charge`](RateLimiter::charge) and increments the failure count. A retry has no effect while an earlier retry of

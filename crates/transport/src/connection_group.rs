@@ -200,9 +200,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns `true` if an idle HTTP/1 connection has ended. If the connection is open, the socket wakes the task that
-    /// watches the connection when data arrives or the connection ends. No user code runs under the lock, because an
-    /// idle connection has no request body to send.
+    /// Returns `true` if an idle HTTP/1 connection has ended. If the connection is open, the socket wakes its watcher
+    /// task when data arrives or the connection ends. No user code runs under the lock, because an idle connection has
+    /// no request body to send.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),

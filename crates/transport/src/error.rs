@@ -15,7 +15,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// Two fields are set that are mutually exclusive.
+    /// Two fields are set, but only one of them is allowed.
     #[error("{first} and {second} exclude each other; set one of them")]
     Conflict {
         /// The first field.

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// The line numbers of the fields in a YAML text. The text must be parsed again to find line numbers, so this type is
-/// only used for error messages.
+/// The line numbers of the fields in a YAML text. Finding line numbers means parsing the text again, so only error
+/// messages use this type.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {

@@ -37,8 +37,8 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest of the delays of several limiters. [`charge`](RateLimiter::charge) charges all of
-/// these limiters.
+/// A limiter that returns the longest delay of several limiters. [`charge`](RateLimiter::charge) charges all of these
+/// limiters.
 ///
 /// # Examples
 ///

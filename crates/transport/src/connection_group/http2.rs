@@ -30,8 +30,8 @@ use crate::request_body::RequestBody;
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The flow-control window of a connection in bytes. RFC 9113, section 6.9.1, allows no larger window.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The window of the connection must be at least the sum of the windows of all streams, so that unread responses do not
-/// block other responses.
+/// The connection's window must be at least the sum of all streams' windows. Otherwise, unread responses could block
+/// other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 /// The maximum size of the response headers in bytes, as in hyper.
 const MAX_HEADERS: u32 = 16 << 10;
