@@ -67,7 +67,7 @@ pub enum Error {
     /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
-        /// The request, as far as it was built before the error.
+        /// The part of the request that was built before the error.
         request: Arc<RequestLine>,
         /// Why the request is invalid.
         source: InvalidRequest,
