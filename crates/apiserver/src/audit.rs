@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// client has disconnected without waiting for the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// The time at which the request arrived.
+    /// When the request arrived.
     pub received: Instant,
     /// The user name, after impersonation. Empty if the user is unknown.
     pub user: String,
@@ -74,7 +74,7 @@ pub struct AuditRecord {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
-    /// The latest time at which one of the dropped requests arrived or wrote something.
+    /// When the dropped requests last arrived or wrote something.
     lost_until: Option<Instant>,
 }
 

@@ -6,9 +6,9 @@
 //! - kube-apiserver: maintains custom resource definitions, the Service `kubernetes`,
 //!   APIServices and the status of FlowSchemas, and deletes expired events
 //!
-//! Each controller has its own task, so deleting a namespace with 100,000 objects does not delay new definitions. A controller observes all
-//! changes of its resources, records the objects to process, and writes through the same functions as client requests. If a controller lags
-//! too far behind the changes, it lists its resources again.
+//! Each controller has its own task, so a slow controller does not delay the others. A controller observes all changes
+//! of its resources, records the objects to process, and writes through the same functions as client requests. If a
+//! controller lags too far behind the changes, it lists its resources again.
 
 mod api_services;
 mod definitions;
@@ -54,7 +54,7 @@ trait Controller: Send + 'static {
     /// earlier.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Waits until `work` must be called for another reason than a change or the time that `work` returned.
+    /// Waits for an event that requires a call of `work`, in addition to changes and the time that `work` returned.
     ///
     /// # Cancel safety
     ///
@@ -63,7 +63,7 @@ trait Controller: Send + 'static {
         std::future::pending()
     }
 
-    /// Returns `true` if there are recorded changes that `work` has not attempted to process yet.
+    /// Returns `true` if `work` has not tried to process all recorded changes yet.
     fn is_busy(&self) -> bool {
         false
     }

@@ -42,11 +42,11 @@ pub struct ApiServerConfig {
     /// `token,user,uid,"group1,group2"`. The server reads the file once, at startup. Members of `system:masters` have
     /// all permissions. Other users need RBAC roles. Default: `None`, which makes every caller an administrator.
     ///
-    /// Without a token file, the server rejects requests that may come from web pages of other sites. An `Origin` must be
-    /// the server itself or this machine. Without TLS, the `Host` must be an IP address, `localhost`, one of
-    /// [`allowed_hosts`](Self::allowed_hosts), or a name that does not exist on the internet: without a dot, or ending in
-    /// `.internal`, `.local` or `.svc`. If [`bind`](Self::bind) is a loopback address, browsers cannot use the last kind
-    /// of names.
+    /// Without a token file, the server rejects requests that may come from web pages of other sites. An `Origin` must
+    /// be the server itself or this machine. Without TLS, the `Host` must be an IP address, `localhost`, one of
+    /// [`allowed_hosts`](Self::allowed_hosts), or a private name. A private name has no dot, or ends in `.internal`,
+    /// `.local` or `.svc`. If [`bind`](Self::bind) is a loopback address, the server rejects private names in requests
+    /// from browsers.
     pub token_auth_file: Option<PathBuf>,
     /// Other host names of this server, without a port. Default: empty. They are needed only if there is no token file and
     /// no TLS, and clients use a DNS name of the server.
@@ -62,14 +62,15 @@ pub struct ApiServerConfig {
     /// The server's wall time at startup. The wall time then advances with tokio's clock, which a test can pause.
     /// Default: `None`, which uses the time of the machine.
     pub start_time: Option<SystemTime>,
-    /// Whether to run long computations on other threads. Default: `true`. If `false`, a long computation blocks the
-    /// thread of the runtime, but the order of requests does not depend on the speed of other threads.
+    /// Whether to run long computations on other threads. Default: `true`. If `false`, long computations block the
+    /// thread of the runtime. The order of requests then does not depend on the speed of other threads, which makes
+    /// tests more reproducible.
     pub offload: bool,
     /// The interval between the bookmarks of a watch, if the client allows bookmarks. Default: one minute. Minimum: one
     /// millisecond.
     pub bookmark_interval: Duration,
-    /// The number of changes by which a watcher can lag before the server closes its stream. Changes to objects of
-    /// other resources are not included. Default: 4096. Minimum: 1.
+    /// The maximum number of changes that a watcher can lag behind. If a watcher lags further behind, the server closes
+    /// its stream. Changes to objects of other resources are not included. Default: 4096. Minimum: 1.
     ///
     /// All watchers share one copy of the changes, so a slow watcher uses no additional memory. While a watcher reads
     /// its initial objects, the server keeps a limited number of newer changes for the watcher. If the server must drop
@@ -83,8 +84,8 @@ pub struct ApiServerConfig {
     /// receives no events until the new server passes this version.
     pub first_revision: u64,
     /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes
-    /// up to a thousand changes that are more than five minutes old, but always keeps the last change of a resource. A
-    /// watch or a list at a resource version fails if the server has dropped a later change.
+    /// up to a thousand changes that are more than five minutes old. The last change of a resource is always kept. If
+    /// the server has dropped a change, watches and lists at resource versions before this change fail.
     pub history: usize,
     /// The approximate memory limit, in bytes, for the changes that the server keeps for all resources. Default: 256
     /// MiB. Above the limit, the server drops the oldest changes first, but always keeps the last change of a resource.
@@ -92,9 +93,9 @@ pub struct ApiServerConfig {
     ///
     /// A separate cache contains current and past objects in encodings other than JSON: protobuf, metadata only, and
     /// table rows. The limit of this cache is half of `history_bytes`. When the cache is full, it first evicts
-    /// encodings that have been used only once. The server creates evicted encodings again when they are needed. For a
-    /// list in protobuf, the server encodes each evicted object twice, because the response body contains the length of
-    /// the list before the objects.
+    /// encodings that have been used only once. The server creates evicted encodings again when they are needed. A list
+    /// in protobuf contains the length of all objects before the objects, so the server encodes each evicted object of
+    /// the list twice.
     pub history_bytes: usize,
     /// The approximate memory limit, in bytes, for all request bodies that the server is receiving or processing.
     /// Default: 256 MiB. An additional eighth of this limit is reserved for bodies of at most 64 KiB.
@@ -103,7 +104,7 @@ pub struct ApiServerConfig {
     /// status 429 and should retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
     /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server lowers the maximum to
-    /// half of the open file limit of the process, which leaves enough files for other parts of the process. When the
+    /// half of the open file limit of the process. The other half remains for other parts of the process. When the
     /// maximum is reached, new clients wait until a connection closes.
     pub connections: usize,
     /// The optional controllers to run. Default: all. The controllers for
@@ -122,7 +123,7 @@ pub struct ApiServerConfig {
     /// Whether the server runs on a separate thread with its own runtime. Default: `false`, which runs the server on
     /// the runtime that starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even
     /// while it processes long lists or large bodies. On a separate thread, the server does not delay other tasks, but
-    /// each request requires two thread switches.
+    /// each request takes two thread switches.
     ///
     /// On a separate thread, the server and its [audit](crate::ApiServer::audit) use the machine's clock.
     /// Pausing or advancing tokio's clock in a test does not affect the server's timestamps and deadlines.

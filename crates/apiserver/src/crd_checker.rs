@@ -18,8 +18,8 @@ pub use rejection::Rejection;
 /// prunes the object, adds defaults, validates the metadata and the schema, and evaluates CEL rules with their cost
 /// limits. Unknown and duplicate fields are errors, as with `fieldValidation=Strict`.
 ///
-/// The checker calls no conversion webhooks. If the definition has one, each object is checked in its own version, as
-/// if this version were the storage version. The old and the new object of an update must then have the same version.
+/// The checker calls no conversion webhooks. If the definition has a conversion webhook, the checker uses the version
+/// of each object as the storage version. The old and the new object of an update must then have the same version.
 ///
 /// A manifest is a YAML string or any value that serializes to an object. A manifest may omit some fields, for short
 /// tests:

@@ -22,7 +22,7 @@ use super::{Controller, all, options};
 use crate::registry::{Make, Registry, UpdateSource};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// The interval at which the controller checks whether a deleted definition still has custom resources.
+/// The interval between checks whether a deleted definition still has custom resources.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Controller for Definitions {
         self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
-    /// Serves new definitions and removes deleted ones. Returns the time at which the next check is due.
+    /// Serves new definitions and removes deleted ones. Returns the time of the next check.
     ///
     /// Processes only the changed definitions, and definitions in the same groups that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
@@ -206,7 +206,7 @@ impl Definitions {
         }
     }
 
-    /// Returns `true` if this method need not be called again for this definition.
+    /// Returns `true` if nothing remains to delete for this definition.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = pintle_apiextensions::resource(definition);
         if !has_finalizer(definition) {
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number of definitions. A change to one definition may create at most a tenth as many tree nodes.
+    /// The number of definitions. A change to one definition must create at most `MANY / 10` tree nodes.
     const MANY: usize = 1000;
 
     struct Cluster {

@@ -15,8 +15,8 @@ const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The maximum delay before an expired event is deleted. The delay allows one call to delete all events that expire at
-/// about the same time.
+/// The maximum delay before an expired event is deleted. Because of the delay, one call deletes all events that expire
+/// within this time.
 const GRANULARITY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Controller for Expiry {
         true
     }
 
-    /// An event with an unknown last write time expires one full lifetime from now.
+    /// If the time of an event's last write is unknown, the event expires after a full `LIFETIME` from now.
     fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;

@@ -186,13 +186,13 @@ impl Collector {
         self.definitions_revision = self.definitions_revision.max(definition.revision());
     }
 
-    /// Returns `true` if the served kinds will change because of an observed change to a definition.
+    /// Returns `true` if the served kinds do not include the last observed change to a definition yet.
     fn awaits_kinds(&self) -> bool {
         *self.served_revision.borrow() < self.definitions_revision
     }
 
-    /// If the served kinds have changed, enqueues the objects of newly served resources, and the dependents whose
-    /// owners' kinds were not served.
+    /// If the served kinds have changed, enqueues the objects of newly served resources. Also enqueues the dependents
+    /// with an owner whose kind was not served before.
     fn update_kinds(&mut self, registry: &Registry) {
         let kinds = registry.kinds();
         if Arc::ptr_eq(&kinds, &self.kinds) {

@@ -22,7 +22,8 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::registry::{Registry, UpdateSource};
 
-/// The time for which a deleted namespace remains unchanged, which allows clients to observe the terminating state.
+/// The time after the deletion of a namespace during which the controller does nothing, so that clients can observe the
+/// terminating namespace.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// The interval between checks of a terminating namespace that still contains objects.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
@@ -30,7 +31,7 @@ const NAMESPACE_POLL: Duration = Duration::from_millis(500);
 const MAX_LISTED: usize = 100;
 const MANAGER: &str = "kube-controller-manager";
 
-/// Empties terminating namespaces. `due` contains the time at which each namespace is processed next.
+/// Empties terminating namespaces. `due` contains the next processing time of each namespace.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,

@@ -29,7 +29,7 @@ const GROUP: &str = "admissionregistration.k8s.io";
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
 /// The field manager that kube-controller-manager uses to write the status.
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
-/// The number of expressions after which the controller yields to other tasks.
+/// The controller yields to other tasks after this number of expressions.
 const EXPRESSIONS_PER_TURN: usize = 64;
 /// The maximum number of schemas that are cached for later checks. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
@@ -208,7 +208,7 @@ impl<'k> Checks<'k> {
     }
 }
 
-/// Lets other tasks run, and then offloads the caller's code up to its next `.await` to another thread.
+/// Yields to other tasks. The code of the caller up to its next `.await` then runs on another thread.
 async fn yield_and_offload() {
     tokio::task::yield_now().await;
     offload::work_on(offload::ALWAYS).await;

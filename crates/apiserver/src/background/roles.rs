@@ -77,7 +77,7 @@ impl AggregatedRole {
 /// Returns the distinct rules of all roles that `role` selects, sorted by selector and then by the name of the selected
 /// role.
 ///
-/// The run time is bounded even if a role has many equal selectors: Each distinct selector is evaluated once, and roles
+/// The run time is bounded even if a role has many equal selectors. Each distinct selector is evaluated once, and roles
 /// that are already selected are skipped.
 async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());

@@ -272,8 +272,8 @@ impl Offline {
         Ok((written, warnings))
     }
 
-    /// Returns the kind of `object`. If a webhook converts the objects of the kind, they are stored in their own
-    /// version, because the checker calls no webhooks.
+    /// Returns the kind of `object`. If the kind has a conversion webhook, the returned kind stores objects in their
+    /// own version, because the checker calls no webhooks.
     fn kind(&self, object: &Json) -> Result<Arc<Kind>, Rejection> {
         let (api_version, kind) = (object.text("/apiVersion"), object.text("/kind"));
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));

@@ -147,7 +147,7 @@ async fn objects_newer_than_observed_changes_are_processed_later() {
     assert!(stored(&registry, "b").is_none() && stored(&registry, "c").is_none());
 }
 
-/// A definition that is not served has a custom resource, which is deleted while it has a dependent.
+/// A custom resource with a dependent is deleted while its definition is not served.
 #[tokio::test]
 async fn lagging_collector_remembers_deleted_owners() {
     for is_restored in [false, true] {
