@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::rule::ArmedRule;
 
-/// The scripted faults of a server. The server applies the rules in the order in which they were added.
+/// The scripted faults of a server. The server applies the rules from the oldest to the newest.
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
@@ -106,7 +106,7 @@ impl Faults {
         self.runtime.get_or_init(|| runtime);
     }
 
-    /// Adds a rule. Rules are applied in the order in which they were added.
+    /// Adds a rule. The server applies older rules first.
     pub fn add(&self, rule: Rule) -> RuleId {
         let _runtime = self.runtime.get().map(Handle::enter);
         let mut inner = self.lock();
@@ -118,14 +118,14 @@ impl Faults {
         id
     }
 
-    /// Removes a rule. Watches that this rule delays immediately send their delayed events, except for events that are
+    /// Removes a rule. The watches that this rule has delayed now send their delayed events, except for events that are
     /// no longer in the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. All lagging watches send their delayed events immediately, except for events that are no
-    /// longer in the history.
+    /// Removes all rules. All delayed watches now send their delayed events, except for events that are no longer in
+    /// the history.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }

@@ -75,7 +75,7 @@ pub(crate) struct Call {
     /// one byte of a request body.
     schema_weight: usize,
     bodies: Arc<BodyBudget>,
-    /// The request body, which counts towards the budget until the request ends.
+    /// The request body, which counts towards the body budget until the request ends.
     _body: Bytes,
     upgrade: Option<OnUpgrade>,
     socket: Option<Socket>,
@@ -213,7 +213,7 @@ struct Ongoing {
     /// deadline.
     audited: AuditGuard,
     socket: Option<Socket>,
-    /// The time at which a watch ends. A watch sends its frames as the response body. `None` for all other responses.
+    /// When a watch ends. A watch sends its frames as the response body. `None` for all other responses.
     ends: Option<Instant>,
 }
 

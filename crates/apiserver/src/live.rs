@@ -51,13 +51,13 @@ pub(crate) struct Live {
     upstream: Upstream,
     /// The requested collections. The cell of a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are fully loaded and watched. The lock must be held while an object is copied from the
-    /// upstream cluster. Without the lock, an object could be copied just before its collection is completely loaded,
-    /// and watchers would miss it.
+    /// The collections that are fully loaded and watched. Hold the lock while copying an object from the upstream
+    /// cluster. Without the lock, a collection could become complete during the copy, and its watchers would miss the
+    /// object.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The server's runtime. The future of a request can be polled on a different runtime.
+    /// The server's runtime. Another runtime can poll the future of a request.
     runtime: Handle,
 }
 
@@ -283,8 +283,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, upstream_object, contains(&complete, &collection));
     }
 
-    /// Returns the kind in the upstream cluster's storage version, which is the version in which the plan reads
-    /// upstream objects. Returns `None` if the resource's definition was created in the plan.
+    /// Returns the kind in the upstream cluster's storage version. The plan reads upstream objects in this version.
+    /// Returns `None` if the resource's definition was created in the plan.
     fn storage_version_kind(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());

@@ -160,7 +160,8 @@ impl Plan {
         Ok(Self { server })
     }
 
-    /// Returns the API server to which the controller must connect, with its URL, kubeconfig, audit and fault rules.
+    /// Returns the plan's API server, with its URL, kubeconfig, audit and fault rules. The controller must connect to
+    /// this server.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }

@@ -82,7 +82,7 @@ impl Fault {
     }
 }
 
-/// The distance by which the served state lags behind the latest state. If the lagging state is no longer in the
+/// How far the served state lags behind the latest state. If the lagging state is no longer in the
 /// [history](crate::ApiServerConfig::history), the server serves the oldest state in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
@@ -175,9 +175,9 @@ pub struct Rule {
     pub after: u32,
     /// The maximum number of times that the rule can fire. `None` means no maximum.
     pub times: Option<u32>,
-    /// The delay after which the rule can fire, measured with tokio's clock from the time when the rule is added. Default: zero.
+    /// The minimum time between adding the rule and its first firing, measured with tokio's clock. Default: zero.
     pub from: Duration,
-    /// The duration after which the rule expires, measured with tokio's clock from the time when the rule is added. If
+    /// The rule expires after this duration, measured with tokio's clock from the time when the rule is added. If
     /// `None`, the rule never expires.
     pub until: Option<Duration>,
     /// The probability that the rule fires for a matching request, from 0 to 1. The random choices depend only on the
@@ -237,8 +237,8 @@ pub(super) struct ArmedRule {
     /// The number of matching requests that were ignored because of [`Rule::after`].
     ignored_matches: u32,
     fire_count: u32,
-    /// A token that is cancelled when the rule is removed. The cancellation makes the watches that the rule delays
-    /// catch up.
+    /// A token that is cancelled when the rule is removed. Watches that the rule has delayed then send their delayed
+    /// events.
     removed: CancellationToken,
     _cancel_on_drop: DropGuard,
 }
@@ -282,8 +282,8 @@ impl ArmedRule {
         }
     }
 
-    /// Returns the time at which the rule expires. Returns `None` if the rule
-    /// never expires, or if the expiry is too far in the future for an `Instant`.
+    /// Returns the expiry time of the rule. Returns `None` if the rule never expires, or if the expiry is too far in
+    /// the future for an `Instant`.
     pub(super) fn until(&self) -> Option<Instant> {
         self.added_at.checked_add(self.rule.until?)
     }

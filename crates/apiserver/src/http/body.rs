@@ -47,8 +47,9 @@ pub(super) enum RequestBody {
     Received(Bytes),
 }
 
-/// Reads the whole request body and waits for a permit to process it. The requester keeps the permit until webhooks are
-/// called. The body counts towards the budget until the request ends, because the decoded object is kept that long.
+/// Reads the whole request body and waits for a permit to process it. The requester keeps the permit until the server
+/// calls a webhook. The body counts towards the body budget until the request ends, because the server keeps the
+/// decoded object until then.
 ///
 /// If the body, the stored object or the schema is large, the code up to the next `.await` is offloaded to another
 /// thread.

@@ -108,8 +108,8 @@ impl ListBody {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next segment, which is empty at the end of the list. Only the last segment may be too short to be
-    /// compressed.
+    /// Returns the next segment, which is empty at the end of the list. All segments except the last are long enough to
+    /// be compressed.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
@@ -210,8 +210,8 @@ impl ListBody {
     }
 
     /// Returns the next group of neighbouring objects if its encoding is the same for all clients. The group with the
-    /// first object of the list is excluded, because no comma precedes this object. Large groups are excluded because
-    /// their compression would block other tasks.
+    /// first object of the list is excluded, because no comma precedes this object. Large groups are also excluded,
+    /// because compressing them would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),

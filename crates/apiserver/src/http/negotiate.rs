@@ -78,8 +78,8 @@ fn not_acceptable(types: &str) -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {types}"))
 }
 
-/// Returns `true` if kube-apiserver accepts this `Accept` clause for a resource with a separate route for each method.
-/// A route for a single method rejects `application/*` and ignores clause parameters.
+/// Returns `true` if kube-apiserver's per-method routes accept this `Accept` clause. These routes reject
+/// `application/*` and ignore the parameters of clauses.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()

@@ -157,7 +157,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let subresource = check_method(call, path, kind)?;
     let target = RequestTarget {
         kind: kind.clone(),
-        // Namespaces are cluster-scoped. In the path of a Namespace, the namespace is the name of the object.
+        // Namespaces are cluster-scoped. In the path of a Namespace, `path.namespace` is the name of the object.
         namespace: if kind.is_namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,

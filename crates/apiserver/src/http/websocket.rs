@@ -54,7 +54,7 @@ impl Socket {
         }
     }
 
-    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` if the watch does not end.
+    /// Returns when the watch ends, even if the client does not read. Returns `None` if the watch does not end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }

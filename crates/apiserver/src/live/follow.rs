@@ -16,8 +16,8 @@ use super::{Collection, Live, contains, version};
 
 const PAGE: usize = 500;
 const WATCH_SECONDS: u64 = 300;
-/// If a watch does not end within this many seconds after its timeout, it is dropped, because its connection is
-/// probably lost.
+/// A watch that has not ended this number of seconds after its timeout is dropped, because its connection is probably
+/// lost.
 const WATCH_GRACE: u64 = 60;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The pause after a watch that failed or ended too early. The pause doubles with each further failure, up to
@@ -41,8 +41,7 @@ impl Live {
         Ok(())
     }
 
-    /// Copies all objects of an upstream collection to this server. Returns the resourceVersion at which to start a
-    /// watch.
+    /// Copies all objects of an upstream collection to this server. Returns the resourceVersion from which to watch.
     async fn list(&self, kind: &Arc<Kind>, collection: &Collection) -> Result<String, Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let mut listed = HashSet::new();
@@ -108,8 +107,8 @@ impl Live {
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
     }
 
-    /// Watches a collection until the upstream server ends the watch. Sets `version` to the resourceVersion at which to
-    /// start the next watch.
+    /// Watches a collection until the upstream server ends the watch. Sets `version` to the resourceVersion from which
+    /// to start the next watch.
     async fn watch(&self, kind: &Arc<Kind>, collection: &Collection, version: &mut String) -> Result<(), Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let from = encoded(version);

@@ -32,7 +32,7 @@ pub struct PlannedField {
     pub new: Option<Json>,
 }
 
-/// Returns the fields in which two objects differ, sorted by path segments. Pass `Null` for an object that does not exist.
+/// Returns the differing fields of two objects, sorted by path segments. Pass `Null` for an object that does not exist.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(

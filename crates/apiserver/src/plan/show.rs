@@ -27,7 +27,7 @@ pub enum PlanAction {
 pub struct PlannedChange {
     /// The planned action.
     pub action: PlanAction,
-    /// The API version in which the object was last written.
+    /// The API version of the last write to the object.
     pub api_version: String,
     /// The kind of the object.
     pub kind: String,
@@ -62,7 +62,7 @@ pub struct PlannedChanges {
 }
 
 impl PlannedChanges {
-    /// Returns an iterator over the changes, in the order in which their objects were first written.
+    /// Returns an iterator over the changes, sorted by the time of the first write to their object.
     pub fn iter(&self) -> std::slice::Iter<'_, PlannedChange> {
         self.changes.iter()
     }
@@ -104,7 +104,7 @@ impl PlannedChange {
         // instead.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // If a write only marks an object for deletion, it records no `apiVersion`. After such a write, use the
+        // A write that only marks an object for deletion records no `apiVersion`. After such a write, use the
         // `apiVersion` of the object before the plan, or the `apiVersion` of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
