@@ -75,7 +75,7 @@ pub(crate) struct Registry {
     pub(crate) body_budget: Arc<BodyBudget>,
     pub(crate) documents: Arc<Documents>,
     pub(crate) offload_permits: OffloadPermits,
-    /// The admission plugins, in the order in which they run.
+    /// The admission plugins, in the order of their calls.
     pub(crate) admission_chain: Vec<Arc<dyn Plugin>>,
     /// The served kinds. The lock is held only to clone or replace the `Arc`.
     kinds: RwLock<Arc<Kinds>>,

@@ -78,8 +78,9 @@ pub struct ApiServer {
 type Starting = Pin<Box<dyn Future<Output = Result<ApiServer, StartError>> + Send>>;
 
 impl ApiServer {
-    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry also contains the reason. A response
-    /// to a write that sets one of these objects or fields contains a warning.
+    /// The objects and fields that have an effect in kube-apiserver, but that this server accepts and ignores. Each
+    /// entry also contains the reason. If a write contains one of these objects or fields, the response contains a
+    /// warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = pintle_kinds::without_effect::WITHOUT_EFFECT;
 
     /// Starts a server. When the future completes, the server is ready for requests.

@@ -86,8 +86,8 @@ pub(crate) struct Watcher {
     /// The next change, which a fault rule currently delays.
     held_change: Option<Arc<Change>>,
     start_revision: u64,
-    /// The end of the stream, if it directly follows the frames that were returned last. The inner value is the reason
-    /// for the end.
+    /// The end of the stream, if it comes directly after the last returned frames. The inner value is the reason for
+    /// the end.
     queued_end: Option<Option<Cut>>,
     conversions: Option<Requester>,
 }
@@ -96,9 +96,8 @@ pub(crate) struct Watcher {
 /// [`FrameShape`] and, if the object matches the selectors, the frame.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. The objects stay available until the log drops a change that happened after the
-/// watch started. Without this change, the watch cannot continue in any case. The reference is weak, so a client that
-/// does not read its watch does not keep the objects in memory.
+/// The initial objects of a watch. The objects stay available until the log drops a change that the watch needs to
+/// continue. The reference is weak, so a client that does not read its watch does not keep the objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -209,8 +208,8 @@ impl Watcher {
         self.shape.media
     }
 
-    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` if a fault rule has
-    /// silenced the watch, because a silenced watch never ends.
+    /// Returns when the watch ends, even if the client does not read. Returns `None` if a fault rule has silenced the
+    /// watch, because a silenced watch never ends.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
@@ -323,8 +322,8 @@ impl Watcher {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Returns the revision up to which all changes have been sent. Returns `None` if there are unread changes, or if
-    /// the store has not reached the start revision.
+    /// Returns the revision of the watch: all changes up to this revision have been sent. Returns `None` if there are
+    /// unread changes, or if the store has not reached the start revision.
     fn sent_revision(&self) -> Option<u64> {
         let read = match &self.held_change {
             Some(change) => change.revision() - 1,
@@ -477,8 +476,8 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // A bookmark must follow the events for all earlier changes, so send a bookmark only if all changes have been
-        // read.
+        // Send a bookmark only if all changes have been read, because it must come after the events for all earlier
+        // changes.
         if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }

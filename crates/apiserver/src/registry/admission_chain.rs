@@ -154,7 +154,7 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// An admission plugin that checks permissions beyond the permission for the write itself.
+/// An admission plugin that checks the additional permissions that some writes need.
 #[derive(Debug)]
 struct FurtherRights;
 

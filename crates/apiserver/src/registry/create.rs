@@ -22,7 +22,7 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of retries of a create request whose inputs were changed by other writes.
 const CHECK_TRIES: usize = 64;
 
-/// An object that has passed all phases of a create that are independent of the object's name.
+/// An object after the phases of a create that do not depend on the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -78,7 +78,7 @@ impl Registry {
         self.try_create(how, target, received, by)
     }
 
-    /// Runs all phases of a create that are independent of the object's name.
+    /// Runs the phases of a create that do not depend on the object's name.
     fn receive_new(&self, how: How, target: &RequestTarget, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
         target.settle_namespace(&mut object)?;
         let base = object.text("/metadata/generateName").to_owned();

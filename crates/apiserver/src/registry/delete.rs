@@ -54,7 +54,8 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // The decision of a policy or webhook is invalid if a conversion that it needs is still missing.
+            // If a conversion is still missing, policies and webhooks have made their decisions without it, so fail
+            // here.
             by.check_conversions()
         })
     }
@@ -101,8 +102,8 @@ impl Registry {
         // The grace period ensures that clients can observe the terminating object before it is removed.
         let was_marked = !kind.flags.supports_grace_period || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // In a dry run, the response contains the object with the changes from the delete options. A real deletion
-            // removes the object and never stores the changed object.
+            // A dry run returns the object with the changes from the delete options. A real deletion removes the object
+            // without storing these changes.
             return if options.dry_run && new != *old {
                 Some(Deleted::Object(to_served(kind, new)))
             } else {

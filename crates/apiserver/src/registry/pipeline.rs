@@ -123,8 +123,8 @@ struct Scales<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// Returns the subresource that the rules of the kind apply to. Returns [`Subresource::None`] for a new object,
-    /// which is always written completely.
+    /// Returns the subresource to which the rules of the kind apply. For a new object, returns [`Subresource::None`],
+    /// because a create always writes the whole object.
     fn subresource(&self) -> Subresource {
         self.old.map_or(Subresource::None, |_| self.target.subresource)
     }

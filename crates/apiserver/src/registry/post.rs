@@ -67,8 +67,9 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step of a POST request's action. `own` is the revision of the target object if an earlier step has
-    /// written the object. If a later step deletes the object, `own` is a precondition of the deletion.
+    /// Runs one step of a POST request's action. If an earlier step has written the target object, `own` is the
+    /// revision of this write. If a later step deletes the object, the deletion fails unless the object still has the
+    /// revision `own`.
     fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostStep::Rewrite { resource, namespace, name, change } => {
@@ -197,8 +198,8 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
 
-    /// A handler that causes a conflict: on the first call, it changes the pod after the wrapped handler has computed
-    /// the task.
+    /// A handler that causes a conflict. On the first call, it changes the pod after the wrapped handler has returned
+    /// its task.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,

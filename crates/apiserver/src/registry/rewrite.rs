@@ -1,4 +1,4 @@
-//! The server's own writes, to which the rules for client writes do not apply.
+//! The server's own writes, which skip the rules for client writes.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;

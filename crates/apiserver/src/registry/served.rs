@@ -1,4 +1,4 @@
-//! API objects in the form in which the server sends them to clients.
+//! API objects in the form that the server sends to clients.
 
 use std::sync::Arc;
 
@@ -109,8 +109,8 @@ impl Served {
             },
         }
         if joint > start {
-            // Replace the opening bracket of the object with the comma after `apiVersion` and `kind`. If the object is
-            // empty, remove the bracket instead.
+            // Replace the opening brace of the object with the comma after `apiVersion` and `kind`. If the object is
+            // empty, remove the brace instead.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',

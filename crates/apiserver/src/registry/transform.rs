@@ -32,8 +32,8 @@ pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// `includeObject` is invalid. The error is reported when the response is encoded as a table, after a write request
-    /// has committed its write.
+    /// `includeObject` is invalid. The server reports the error only when it encodes the table, so a write request has
+    /// already committed its write.
     Unknown,
 }
 

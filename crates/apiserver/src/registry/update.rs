@@ -19,8 +19,8 @@ use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
 
-/// The maximum number of attempts for the server's own writes. If all attempts fail, the server's controller tries
-/// again when it observes the write that caused the last conflict.
+/// The maximum number of attempts for the server's own writes. If all attempts fail, the controller tries again after
+/// it has observed the write that caused the last conflict.
 const TRIES: usize = 64;
 
 /// A function that computes the new object from the stored object. The function receives an object with an `apiVersion`
@@ -227,8 +227,8 @@ impl Registry {
     }
 }
 
-/// Returns `true` if a custom resource is stored in a version other than the current storage version. The next update
-/// stores the object even if nothing else changes. Storage version migrations depend on this write.
+/// Returns `true` if the stored version of a custom resource is not the current storage version. The next update stores
+/// the object even if nothing else changes. Storage version migrations depend on this write.
 fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())

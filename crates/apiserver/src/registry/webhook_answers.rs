@@ -159,7 +159,7 @@ impl Registry {
         for (call, answer) in join_all(answers).await {
             calls.add_answer(call, answer);
         }
-        // The next attempt is as expensive as the first attempt.
+        // The next attempt can be as expensive as the first one, so offload it.
         offload::work_on(offload::ALWAYS).await;
         Ok(())
     }

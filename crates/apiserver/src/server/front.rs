@@ -18,7 +18,8 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Returns an error response if the request must not be executed, because it may come from a web page.
+    /// Returns an error response if the request may come from a web page of another site. The caller must not execute
+    /// such a request.
     pub(super) fn refusal<B>(&self, request: &Request<B>) -> Option<Response<ResponseBody>> {
         if self.registry.authenticator.has_users() { None } else { sites::refusal(request, &self.registry.config) }
     }

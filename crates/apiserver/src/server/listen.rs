@@ -32,8 +32,8 @@ const MAX_HEADERS: usize = 1_000;
 /// The interval between HTTP/2 pings, and the maximum time until the client responds to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
-/// The idle time before the first TCP keep-alive probe, the interval between
-/// probes, and the number of failed probes after which the connection is closed.
+/// The settings of TCP keep-alive: the idle time before the first probe, the interval between probes, and the number of
+/// failed probes that close the connection.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;

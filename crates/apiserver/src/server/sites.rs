@@ -1,8 +1,8 @@
 //! Rejects requests that may come from web pages of other sites.
 //!
-//! A server without a token file treats every caller as an administrator. Without this check, each page in a browser on
-//! the same machine could read and write all objects: with a WebSocket, with a form, or with a host name that resolves
-//! to the address of the server (DNS rebinding).
+//! A server without a token file treats every caller as an administrator. Without this check, any web page in a browser
+//! on the same machine could read and write all objects. The page could use a WebSocket, a form, or a host name that
+//! resolves to the address of the server (DNS rebinding).
 
 use std::net::IpAddr;
 
@@ -46,9 +46,9 @@ fn host_of(authority: &str) -> String {
 ///
 /// - A page whose host is an IP address was loaded from this address, and `localhost` is always this machine.
 /// - With TLS, another site has no certificate that browsers accept for the connection to this server.
-/// - A page of the local network can have a name without a dot, or one that ends in `.local`. If the server listens on a
-///   loopback address, browsers cannot use such names. Browsers always send `Accept-Language`. If the server listens on
-///   other addresses, devices in the local network are administrators anyway.
+/// - A page of the local network can have a name without a dot, or one that ends in `.local`. If the server listens on
+///   a loopback address, it rejects such names in requests with an `Accept-Language`, which browsers always send. If
+///   the server listens on other addresses, devices in the local network are administrators anyway.
 fn is_this_server(host: &str, is_browser: bool, config: &ApiServerConfig) -> bool {
     let is_private = || !host.contains('.') || PRIVATE.iter().any(|ending| host.ends_with(ending));
     config.tls

@@ -22,8 +22,7 @@ use crate::live::Upstream;
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the caller no longer waits for the server, `send` fails and drops the server. Dropping the server stops
-        // it.
+        // If the caller no longer waits for the server, `send` fails and drops the server, which stops it.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),

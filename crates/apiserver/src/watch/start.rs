@@ -5,7 +5,7 @@ use pintle_apimachinery::request::options::ListOptions;
 pub(super) struct Start {
     pub(super) initial: bool,
     pub(super) end_mark: bool,
-    /// The revision after which the watch sends changes. `None` means the current revision.
+    /// The watch sends the changes after this revision. `None` means the current revision.
     pub(super) after: Option<u64>,
 }
 

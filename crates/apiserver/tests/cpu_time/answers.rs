@@ -1,5 +1,5 @@
-//! Requests with expensive responses: objects of the maximum size, and objects that are served in a form other than
-//! their stored form.
+//! Requests with expensive responses: objects of the maximum size, and objects that the server must convert from their
+//! stored form.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(crate) struct HeavyAnswer {
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The path of the collection in which the test changes an object while it reads a watch. `None` if the request is
-    /// not a watch.
+    /// The path of a collection. The test changes an object of this collection while it reads a watch. `None` if the
+    /// request is not a watch.
     changed: Option<&'static str>,
 }
 

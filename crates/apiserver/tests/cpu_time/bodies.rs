@@ -103,7 +103,7 @@ pub(crate) fn widget(spec: Json) -> Json {
     json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
 }
 
-/// Returns all cases. `parts` is the size of the bodies in thousandths of their full size.
+/// Returns all cases. The bodies have `parts / 1000` of their full size.
 pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     let scaled = |full: usize| full * parts / 1000;
     let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };

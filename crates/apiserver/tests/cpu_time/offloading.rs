@@ -43,7 +43,7 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
 }
 
 /// Asserts that the server, which runs on this thread, processes a request on other threads. Compares the CPU time of
-/// this thread between two responses with the CPU time of all other threads. The result is independent of the load and
+/// this thread between two responses with the CPU time of all other threads. The result does not depend on the load or
 /// the speed of the machine.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where

@@ -149,8 +149,8 @@ async fn idle_http2_connection_is_closed_gracefully() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// The runtime has only one blocking thread. The idle connections announce bodies with a total size of more than a
-/// hundred times the body budget.
+/// The runtime has only one blocking thread. The bodies that the idle connections announce are together more than a
+/// hundred times as large as the body budget.
 #[test]
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;

@@ -173,7 +173,7 @@ impl Oracle<'_> {
     }
 }
 
-/// The messages of invalid requests to which kube-apiserver responds with 500.
+/// The messages of invalid requests for which kube-apiserver also returns status 500.
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",

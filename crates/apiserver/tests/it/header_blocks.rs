@@ -50,7 +50,7 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Limits each automatic advance of the paused clock to one second, so that the clock does not jump to a later timeout
+/// Limits each automatic advance of the paused clock to one second. Otherwise, the clock could jump to a later timeout
 /// while the server and its client wait for each other.
 fn tick() {
     tokio::spawn(async {

@@ -1,4 +1,4 @@
-//! Tests of service account tokens: claims, audiences, expiry, and the objects to which tokens are bound.
+//! Tests of service account tokens: claims, audiences, expiry, and bound objects.
 
 use std::time::Duration;
 

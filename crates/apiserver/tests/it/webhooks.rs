@@ -212,7 +212,7 @@ async fn concurrent_change_is_reviewed_again() {
     assert_eq!((&stored["data"]["wanted"], &stored["metadata"]["labels"]["other"]), (&json!("1"), &json!("1")));
 }
 
-/// A large body only occupies the budget for processing until it is decoded.
+/// A large body counts towards the processing limit only until it is decoded.
 #[tokio::test]
 async fn slow_webhook_does_not_block_large_bodies() {
     let gate = Arc::new(Semaphore::new(0));

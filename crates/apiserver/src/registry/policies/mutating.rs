@@ -206,7 +206,7 @@ pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) 
     let type_of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
     if type_of(before) != type_of(after) {
         let (version, kind) = type_of(after);
-        // The name of the scheme refers to a line in the source code of kube-apiserver.
+        // In kube-apiserver, the name of the scheme is a line in the source code.
         let scheme = "pkg/runtime/scheme.go:111";
         let why = format!("no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}");
         return Err(Failure::internal(why));

@@ -21,7 +21,7 @@ pub(super) struct Invocation<'p> {
     pub(super) policy: &'p BoundPolicy,
     pub(super) binding: &'p Binding,
     pub(super) param: Option<Arc<Json>>,
-    /// The kind of the resource in the version that the policy matches, which can differ from the version of the
+    /// The kind of the resource in the version that the policy matches. This version can differ from the version of the
     /// request.
     pub(super) kind: Arc<Kind>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Misconfigured<'p> {
 pub(super) struct Review<'a> {
     pub(super) registry: &'a Registry,
     pub(super) request: &'a AdmissionRequest<'a>,
-    /// The kind in all versions in which the resource is served, starting with the request's version.
+    /// The kind in all served versions, starting with the request's version.
     kinds: Vec<Arc<Kind>>,
     namespace: Option<Arc<Json>>,
 }
