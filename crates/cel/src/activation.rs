@@ -31,8 +31,8 @@ pub trait Variables<'a> {
     /// Returns the value of the variable `name`, or `None` if there is no such variable. If this method returns an
     /// error, expressions that read the variable fail with that error.
     ///
-    /// The evaluator calls this method each time an expression reads the variable, on the thread and stack of the
-    /// evaluation. An implementation that evaluates other expressions must limit the recursion depth.
+    /// The evaluator calls this method each time an expression reads the variable. The call runs on the evaluator's
+    /// stack, so an implementation that evaluates other expressions must limit the recursion depth.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
     /// Returns a reference to the value of the variable `name` if the value is already computed. Reading fields through

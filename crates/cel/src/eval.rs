@@ -301,7 +301,8 @@ fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failur
 }
 
 impl Call {
-    /// Calls the function. The caller must respect `stops_early` and add the cost of the call.
+    /// Calls the function. The caller must evaluate the arguments according to `stops_early`, and add the cost of the
+    /// call.
     pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         meter.work(args.iter().map(Value::weight).sum())?;
         let result = (self.function)(meter, args);

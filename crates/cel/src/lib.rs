@@ -65,8 +65,8 @@
 //!   whose path is longer than 1,000 bytes.
 //! - **Time.** The cost model of cel-go does not cover all work. For example, comparing two large objects costs only
 //!   one unit. Therefore, an evaluation also counts units of work. A unit of work takes about a nanosecond in an
-//!   optimized build. The limit is 1,000,000 units of work plus 100 for each unit of the cost budget. An evaluation
-//!   that exceeds this limit fails with an error for which [`EvalError::is_out_of_budget`] returns `true`.
+//!   optimized build. The limit is 1,000,000 units of work plus 100 for each unit of the cost budget. If an evaluation
+//!   exceeds this limit, it fails, and [`EvalError::is_out_of_budget`] returns `true` for the error.
 //! - **Memory.** An evaluation allocates at most about one byte per unit of work. Strings are limited to 16 MiB.
 //! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. The only global state is a table of functions and
 //!   a set of regular expressions, which are initialized on first use.

@@ -35,8 +35,8 @@ pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 /// Returns a function's implementation. The second result is `true` if the evaluation of a call stops at the first
 /// failed argument.
 ///
-/// `resolved` is `true` if the type checker found exactly one signature for the call. Calls with a constant regular
-/// expression must be handled by the caller.
+/// `resolved` is `true` if the type checker found exactly one signature for the call. The caller must handle calls with
+/// a constant regular expression itself.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))

@@ -74,7 +74,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// The rule by which `==` compares the items of two lists.
+/// How `==` compares the items of two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,

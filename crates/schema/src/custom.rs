@@ -20,8 +20,8 @@ pub(super) fn root(structural: &Json) -> Type {
     }
 }
 
-/// Returns the type for a schema. `preserve` is true if a schema around it preserves unknown fields: in server-side
-/// apply, kube-apiserver then accepts unknown fields at any depth, although it prunes them afterwards.
+/// Returns the type for a schema. `preserve` is true if an enclosing schema preserves unknown fields. In server-side
+/// apply, kube-apiserver then accepts unknown fields at any depth, and prunes them afterwards.
 fn node(schema: &Json, preserve: bool) -> Type {
     let is_set = |name: &str| schema[name].as_bool() == Some(true);
     let preserve = preserve || is_set("x-kubernetes-preserve-unknown-fields");

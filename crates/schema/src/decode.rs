@@ -38,9 +38,9 @@ pub struct Expected<'a> {
 ///   body may differ from the expected kind. Validation reports this error later. The caller must check the version
 ///   with [`check_version`], which also rejects a missing version.
 ///
-/// Unknown and duplicate fields are reported in document order, with two exceptions: duplicate YAML keys are first, and
-/// unknown metadata fields of a custom resource are last. Depending on the `fieldValidation` option of the request, the
-/// server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
+/// Unknown and duplicate fields are reported in document order, with two exceptions. Duplicate YAML keys come first,
+/// and unknown metadata fields of a custom resource come last. Depending on the `fieldValidation` option of the
+/// request, the server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
 ///
 /// # Errors
 ///

@@ -39,7 +39,7 @@ mod tests {
     use crate::builtin_types::table;
     use crate::types::Type;
 
-    /// The API groups in which every field has a description.
+    /// The API groups with a description for every field.
     const COMPLETE: [&str; 7] = ["core", "apps", "batch", "rbac", "networking", "storage", "meta"];
 
     #[test]

@@ -103,8 +103,8 @@ fn bit(index: usize) -> u128 {
     u32::try_from(index).ok().and_then(|index| 1_u128.checked_shl(index)).unwrap_or_default()
 }
 
-/// Returns `true` if Go keeps the earlier value of a field that occurs again as null. In Go, null clears lists, maps
-/// and most types that implement `Unmarshaler`.
+/// Returns `true` if Go keeps the earlier value of a field when the field occurs again with the value null. In Go, null
+/// clears lists, maps and most types that implement `Unmarshaler`.
 pub(super) fn survives_null(ty: &Type, earlier: &Json) -> bool {
     match ty {
         Type::Struct { .. } => true,

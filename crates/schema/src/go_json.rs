@@ -48,8 +48,8 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
-/// If the text before `at` ends with the beginning of a literal, such as `nul` for `null`, returns the literal and its
-/// next expected character.
+/// If the text before `at` ends with an incomplete literal, such as `nul`, returns the complete literal and its next
+/// expected character.
 fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
     let before = text.get(..at)?;
     let start = before.len() - before.chars().rev().take_while(char::is_ascii_lowercase).count();

@@ -107,7 +107,7 @@ impl<'r> ObjectMembers<'r> {
             Self::BuiltIn(fields) => return Ok(fields.into_members()),
             Self::Custom { reader, out } => (reader, out),
         };
-        // Go decodes a custom resource into a map, which keeps only the last value of a duplicate member, and then
+        // Go first decodes a custom resource into a map, which keeps only the last value of a duplicate member. Go then
         // decodes `metadata` from the map. All other members are pruned later according to the structural schema.
         if let Some(metadata) = out.get_mut("metadata") {
             let (ty, path) = (object_meta(), FieldPath { parent: None, segment: PathSegment::Member("metadata") });

@@ -140,7 +140,7 @@ struct Number {
     format: Format,
     /// Whether Go keeps the parsed text.
     kept: bool,
-    /// The `power` of the parsed text.
+    /// The exponent of the last digit in the parsed text, before any rounding.
     written_power: i64,
 }
 

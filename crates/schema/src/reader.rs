@@ -27,8 +27,8 @@ pub(super) struct Reader {
     error: Option<BodyError>,
     /// Whether numbers in untyped values are kept unchanged.
     verbatim: bool,
-    /// The items that a list lost because it occurred again with fewer items, keyed by the path of the list. The items
-    /// are in reverse order.
+    /// The items that were removed from a list because it occurred again with fewer items, keyed by the path of the
+    /// list. The items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
@@ -66,9 +66,9 @@ impl Reader {
         add_finding(findings, &mut self.path_bytes, StrictFinding::Unknown, path);
     }
 
-    /// Takes the items that a list lost because it occurred again with fewer items. Go only shortens the slice, so
-    /// these items reappear when the list occurs again with more items. Returns no items if the list has not occurred
-    /// before.
+    /// Takes the items that were removed from a list because it occurred again with fewer items. Go only shortens the
+    /// slice, so these items reappear when the list occurs again with more items. Returns no items if the list has not
+    /// occurred before.
     fn take_cut_off(&mut self, path: Option<&FieldPath<'_>>, occurred_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();

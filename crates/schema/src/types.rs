@@ -62,7 +62,7 @@ pub enum Scalar {
     Raw,
 }
 
-/// The type of a field that contains a JSON schema or an alternative.
+/// The type of a field that contains either a JSON schema or another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Union {
     /// A schema or a boolean.
@@ -87,11 +87,11 @@ pub struct MapType {
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// The rule by which server-side apply identifies the items.
+    /// How server-side apply identifies the items.
     pub topology: Topology,
 }
 
-/// The rule by which server-side apply identifies the items of a list.
+/// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
     /// The items have no identity. The whole list has a single set of owners.
@@ -189,14 +189,14 @@ pub struct Field {
     pub always: bool,
     /// Whether OpenAPI schemas list the field as required.
     pub required: bool,
-    /// The rules by which strategic merge patches merge the field.
+    /// How strategic merge patches merge the field.
     pub merge: Merge,
     /// The path in protobuf: the field number, preceded by the numbers of embedded messages that contain the field.
     /// Empty if the field does not exist in protobuf.
     pub number: Vec<u32>,
 }
 
-/// The rules by which a strategic merge patch merges a field.
+/// How a strategic merge patch merges a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
     /// The patch merges the list by `key`, or by value if the items are scalars.
@@ -250,7 +250,7 @@ impl std::fmt::Debug for StructRef {
 }
 
 impl Type {
-    /// Returns the type of the member `key` of a struct, a map or arbitrary JSON, or `None` if values of this type
+    /// Returns the type of the member `key` of a struct, a map or arbitrary JSON. Returns `None` if values of this type
     /// cannot have this member.
     pub fn child(&self, key: &str) -> Option<&Type> {
         match self {

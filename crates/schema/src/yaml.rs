@@ -271,7 +271,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the text of the key, and its form in Go's error messages, in which strings are quoted.
+    /// Reads a key. Returns the text of the key, and its form in Go's error messages. These messages quote strings.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {

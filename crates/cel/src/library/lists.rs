@@ -230,8 +230,8 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// Compares two values of the same type, with NaN last. The order is total, because a sort by an inconsistent order can
-/// panic.
+/// Compares two values of the same type, with NaN last. The order is total, because sorting with an inconsistent order
+/// can panic.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))

@@ -97,7 +97,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(selected)))
     }
 
-    /// Plans an operand as an attribute, to which the caller can add qualifiers such as `.name`.
+    /// Plans an operand as an attribute. The caller can add qualifiers such as `.name`.
     fn attribute(&mut self, operand: Id) -> Result<Attribute, Failure> {
         match self.expr(operand)? {
             Plan::Attribute(attribute) if !attribute.test_only => Ok(*attribute),

@@ -155,7 +155,7 @@ fn is_surrogates(name: &str) -> bool {
     are_equal(name, "Cs") || are_equal(name, "Surrogate")
 }
 
-/// Scripts whose names consist of several words, and which Go 1.26 does not find.
+/// The scripts with names of several words. Go 1.26 does not find these scripts.
 const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
     "AnatolianHieroglyphs",
     "BassaVah",

@@ -15,7 +15,7 @@ const MAX_NESTING: u32 = 1_000;
 const MAX_NESTING_OF_AUTOMATON: usize = 200;
 /// The approximate number of ranges in a Unicode class. An automaton needs about one state per range.
 const UNICODE_CLASS: u64 = 300;
-/// The factor by which ignoring case increases the number of ranges in a Unicode class.
+/// Ignoring case multiplies the number of ranges in a Unicode class by about this factor.
 const FOLDED: u64 = 8;
 /// The minimum size of an automaton state, in bytes. If this size already exceeds the memory limit, the automaton is
 /// not built.

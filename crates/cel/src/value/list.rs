@@ -80,7 +80,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns the rule by which `==` compares this list to another list.
+    /// Returns how `==` compares this list to another list.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }

@@ -14,8 +14,8 @@ use crate::finding::StrictFinding;
 const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch may copy.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of inserted values, including nested values. Each insertion visits all nested values to check the
-/// depth limit, so without this limit, a patch that moves a large value repeatedly could take minutes.
+/// The maximum number of inserted values, including nested values. Each insertion visits all nested values to check
+/// their depth. Without a maximum, a patch that moves a large value many times could take minutes.
 const MAX_PLACED: usize = 10_000_000;
 /// The maximum number of list items that a patch may shift. Inserting or removing an item shifts all following items.
 const MAX_SHIFTED: usize = 100_000_000;
@@ -25,7 +25,7 @@ const MAX_SHIFTED: usize = 100_000_000;
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
-    /// Whether each `test` operation with the value null fails.
+    /// Whether every `test` operation with the value null fails.
     null_differs: bool,
     findings: Vec<StrictFinding>,
     text: String,

@@ -72,7 +72,7 @@ impl Enveloped {
     }
 }
 
-/// The size in bytes of the field at the start of a frame that contains the length of the message.
+/// The size in bytes of the length at the start of a frame.
 pub const LENGTH: usize = 4;
 
 /// Returns the bytes that precede the object in a body. `message` is the length of the encoded object.

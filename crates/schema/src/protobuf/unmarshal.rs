@@ -59,7 +59,7 @@ struct MessageReader<'a> {
     struct_type: &'a Struct,
     /// The indices of the struct fields in this message, sorted by field number.
     fields: &'a [usize],
-    /// The number of enclosing messages for the same JSON object.
+    /// The number of enclosing messages that represent the same JSON object.
     around: usize,
 }
 

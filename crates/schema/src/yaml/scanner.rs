@@ -41,7 +41,7 @@ pub(super) struct PlacedToken {
     pub(super) mark: Mark,
 }
 
-/// A position at which a key without a `?` may start.
+/// A possible start of a key without a `?`.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
@@ -62,7 +62,7 @@ pub(super) struct Scanner<'a> {
     /// The start column of the current block, or -1 outside of blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// The positions at which a key may have started, one per open flow collection and one for the text outside of flow
+    /// The possible starts of keys: one for each open flow collection, and one for the text outside of flow
     /// collections.
     keys: Vec<SimpleKey>,
     /// The index in `keys` of each possible key, keyed by the sequence number of its first token.

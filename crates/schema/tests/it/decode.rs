@@ -222,8 +222,8 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // Decoding takes linear time, because the decoder does not move the removed items for each list, and limits the
-    // total length of paths.
+    // Decoding takes linear time. The decoder does not move the removed items for each list, and it limits the total
+    // length of paths.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
