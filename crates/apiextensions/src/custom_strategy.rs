@@ -154,7 +154,7 @@ impl CustomStrategy {
     }
 }
 
-/// If an object has an error of one of these types, no rule is evaluated.
+/// If an object has an error of one of these types, its CEL rules are not evaluated.
 const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,
@@ -274,7 +274,7 @@ impl Strategy for CustomStrategy {
         embedded::normalise(self.schema(), object);
     }
 
-    /// The object from a server-side apply still has the metadata of embedded objects as the client wrote it.
+    /// After a server-side apply, embedded objects still have their metadata as the client wrote it.
     fn normalise(&self, object: &mut Json) {
         embedded::normalise(self.schema(), object);
     }
@@ -382,7 +382,7 @@ impl Strategy for CustomStrategy {
         let Some(api_version) = self.versions.api_versions.get(self.index) else {
             return Arc::clone(object);
         };
-        // The defaults come from the schema of the version in which the object was written. The schema of the served
+        // The defaults come from the schema of the version that the object was written in. The schema of the served
         // version is only used to prune unknown fields.
         let Some(schema) = self.versions.schemas.get(stored_index) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);

@@ -79,8 +79,8 @@ pub fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
-/// Returns the name under which the store keeps the custom resources of a definition. The name differs from the store
-/// names of all built-in kinds.
+/// Returns the store name of a definition's custom resources. The name differs from the store names of all built-in
+/// kinds.
 pub fn stored_as(group: &str, plural: &str) -> pintle_meta::GroupResource {
     pintle_meta::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
@@ -100,7 +100,7 @@ pub fn is_terminating(definition: &Json) -> bool {
     definition.has("/metadata/deletionTimestamp")
 }
 
-/// Returns the storage versions, of which a valid definition has exactly one.
+/// Returns the storage versions. A valid definition has exactly one storage version.
 fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
     stored.map(|version| version.text("/name"))

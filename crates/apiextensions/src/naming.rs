@@ -74,7 +74,7 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns `true` if all requested names are accepted. The caller need not check for conflicts, because other
+/// Returns `true` if all requested names are accepted. The caller does not have to check for conflicts, because other
 /// definitions cannot use accepted names.
 pub fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }

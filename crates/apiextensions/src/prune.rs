@@ -9,8 +9,9 @@ use super::structural::{Additional, Structural};
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Removes unknown fields from a custom resource and returns their paths, until the paths reach a maximum total size.
-/// The paths in the object's metadata come first, and the paths in embedded metadata come last. Each group is sorted.
+/// Removes unknown fields from a custom resource and returns their paths. The total size of the returned paths is
+/// limited. The paths in the object's metadata come first, and the paths in embedded metadata come last. Each group is
+/// sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);

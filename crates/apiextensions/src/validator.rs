@@ -134,7 +134,7 @@ impl Validation {
         false
     }
 
-    /// Returns the part of the match count for the value itself, without its branches, items and members.
+    /// Returns the match count of the value itself, without its branches, items and members.
     fn matches_of(&self, schema: &Structural, value: &Json, has_type: bool) -> usize {
         // One each for the branches, the result of all branches, the `enum`, and the whole value.
         const ALWAYS: usize = 4;
@@ -196,9 +196,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches, and one of the branches: the first matching branch, or else the first
-    /// branch with the highest match count. The errors of all other branches are dropped immediately to save memory.
-    /// With `any`, the branches after the first matching branch are not validated.
+    /// Returns the number of matching branches, and the result of one branch. This is the first matching branch. If no
+    /// branch matches, it is the first branch with the highest match count. The errors of all other branches are
+    /// dropped immediately to save memory. With `any`, the branches after the first matching branch are not validated.
     fn try_branches(&mut self, branches: &[Structural], value: &Json, path: FieldPath<'_>, any: bool) -> (usize, Self) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
@@ -401,8 +401,8 @@ impl Validation {
         self.push_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. The size of the error is charged as validation steps, even if the error is discarded later,
-    /// because a branch can report an error for every value.
+    /// Reports an error. The size of the error counts as validation steps, because a branch can report an error for
+    /// every value. It counts even if the error is discarded later.
     fn push_error(&mut self, make_error: impl FnOnce() -> FieldError) {
         let old_size = self.errors.size();
         self.errors.add(make_error);

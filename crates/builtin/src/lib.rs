@@ -6,7 +6,7 @@
 //!   `src/builtin.txt` contains the names and flags of the kinds, `src/columns.txt` contains the table columns, and
 //!   `src/defaults.txt` contains the default values without conditions. Each kind has a
 //!   [`Strategy`](pintle_kinds::Strategy) with its other rules.
-//! - [`selectable`] and [`claims`] return the values by which a store indexes an object. [`caches_decoded`] returns
+//! - [`selectable`] and [`claims`] return the values that a store indexes an object by. [`caches_decoded`] returns
 //!   whether a store should keep the objects of a resource in decoded form.
 //! - [`token_status`], [`access_status`] and [`rules_status`] build the `status` of token and access reviews.
 //!

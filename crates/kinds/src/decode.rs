@@ -190,7 +190,7 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. An invalid patch causes an error only in [`make`](Self::make), because the error about a
+    /// Decodes a patch. If the patch is invalid, only [`make`](Self::make) returns the error, because the error about a
     /// missing object takes precedence.
     pub fn new(
         kind: &'a Arc<Kind>,

@@ -12,7 +12,7 @@ fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// Finds an indexed field for which the selector requires a single value. Returns the index of the field and this
+/// Finds an indexed field that must have a single value to match the selector. Returns the index of the field and this
 /// value.
 pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.field_labels().filter(|_| is_indexed(kind))?;

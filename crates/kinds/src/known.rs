@@ -23,7 +23,7 @@ pub struct Kinds {
     groups: Tree<Arc<Group>>,
 }
 
-/// The kinds of one group. Each change replaces the `Arc` of the group, so a group with an equal pointer has not
+/// The kinds of one group. Each change replaces the `Arc` of the group. If the pointer is the same, the group has not
 /// changed.
 #[derive(Clone, Debug, Default)]
 pub struct Group {

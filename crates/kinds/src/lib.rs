@@ -95,10 +95,10 @@ pub struct Kind {
     pub scope: Scope,
     /// The supported verbs, in the order of the discovery document.
     pub verbs: Vec<Verb>,
-    /// The name under which the store keeps the objects. Kinds that serve the same objects in different forms have the
-    /// same store name.
+    /// The name of the resource in the store. Kinds that serve the same objects in different forms have the same store
+    /// name.
     pub stored_as: GroupResource,
-    /// The version in which objects are stored, or `None` if they are not stored. The hash in discovery documents is
+    /// The storage version of the objects, or `None` if they are not stored. The hash in discovery documents is
     /// computed from this version.
     pub stored_version: Option<GroupVersion>,
     pub subresources: Vec<ServedSubresource>,
@@ -149,7 +149,7 @@ pub struct KindFlags {
     pub is_terminating: bool,
     /// The validation rule for `metadata.name`.
     pub name_rule: NameRule,
-    /// The metadata checks that the update validation of the kind repeats.
+    /// The metadata checks that the kind's update validation runs again.
     pub metadata_checks: MetadataChecks,
     /// A create validates the metadata last, and only if there are no other errors.
     pub checks_metadata_last: bool,

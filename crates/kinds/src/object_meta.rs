@@ -87,7 +87,7 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// The metadata checks that the update validation of a kind repeats.
+/// The metadata checks that a kind's update validation runs again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataChecks {
     /// Repeats only the checks for updates.

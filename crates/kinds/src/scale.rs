@@ -12,7 +12,7 @@ use pintle_meta::{GroupResource, LabelSelector};
 
 use crate::request_target::RequestTarget;
 
-/// The paths of the fields from which a Scale is computed. Each path begins with a dot.
+/// The paths of the fields that determine a Scale. Each path begins with a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// The path of the desired number of replicas.

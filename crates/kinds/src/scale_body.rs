@@ -1,4 +1,4 @@
-//! The kind Scale, of which only the table columns are defined.
+//! The kind Scale and its table columns.
 
 use std::sync::{Arc, LazyLock};
 

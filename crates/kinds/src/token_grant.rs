@@ -1,4 +1,4 @@
-//! Accepted token requests ([`TokenGrant`]), and the objects to which their tokens are bound.
+//! Accepted token requests ([`TokenGrant`]), and the bound objects of their tokens.
 
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct TokenGrant {
     pub answer: Json,
 }
 
-/// The objects to which a token is bound. The token becomes invalid when any of these objects is deleted.
+/// The objects that a token is bound to. The token becomes invalid when any of these objects is deleted.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Bound {
     pub namespace: String,

@@ -133,7 +133,7 @@ struct Within<'a> {
     step: Option<&'a str>,
 }
 
-/// Returns the errors of a default inside metadata. Puts the default into an otherwise empty object and validates this object.
+/// Returns the errors of a default inside metadata. Validates an object that contains only the default.
 fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) -> FieldErrors {
     let mut object = default.clone();
     let mut at = Some(within);

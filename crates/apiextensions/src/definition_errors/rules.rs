@@ -119,7 +119,8 @@ struct Place {
     /// The maximum number of values that one object can contain for this schema. `None` if an enclosing list or map has
     /// no size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost enclosing list in which an update cannot match new items with old items.
+    /// The path of the outermost enclosing list whose items have no identity, so that an update cannot match new items
+    /// with old items.
     uncorrelated: Option<String>,
 }
 

@@ -46,8 +46,8 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// Returns `true` if kube-apiserver can convert the schema to a structural schema. Otherwise, it does not validate
-/// defaults and CEL rules.
+/// Returns `true` if kube-apiserver can convert the schema to a structural schema. If it cannot, kube-apiserver does
+/// not validate the defaults and CEL rules.
 fn is_convertible(schema: &Json, patterns: &mut Patterns) -> bool {
     let has_items = match schema.get("items") {
         Some(Json::Array(_)) => false,

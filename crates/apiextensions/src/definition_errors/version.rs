@@ -10,7 +10,7 @@ use crate::validator::MAX_STEPS;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-/// Limits that kube-apiserver does not have. These limits bound the memory for kinds and tables: each version becomes a
+/// Limits that kube-apiserver does not have. These limits bound the memory for kinds and tables. Each version becomes a
 /// kind with a copy of all names, and a table has a cell for each column of each object.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;

@@ -8,8 +8,8 @@ use super::RuleTree;
 use crate::ratchet::is_unchanged;
 use crate::structural::Structural;
 
-/// The old value that corresponds to a new value in an update. Also determines whether a violation becomes a warning,
-/// which can happen if the value is unchanged.
+/// The old value that corresponds to a new value in an update. Also determines whether a violation of an unchanged
+/// value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
     /// The old value at the same path. Rules access it as `oldSelf`. `None` if there is no old value, or if the new

@@ -88,7 +88,7 @@ struct Run {
     errors: FieldErrors,
     budget: u64,
     is_over: bool,
-    /// Whether the rules validate a default in a new definition. Only in this case, a rule that does not compile is an
+    /// Whether the rules validate a default in a new definition. In this case, a rule that does not compile is an
     /// error. For a stored definition, such a rule is skipped.
     is_default: bool,
 }
@@ -201,8 +201,8 @@ impl Run {
         })
     }
 
-    /// Subtracts a failed evaluation's cost from the remaining budget. Returns a message if the evaluation exceeded a
-    /// limit, which prevents the evaluation of the remaining rules.
+    /// Subtracts a failed evaluation's cost from the remaining budget. If the evaluation exceeded a limit, returns a
+    /// message, and the remaining rules are not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());

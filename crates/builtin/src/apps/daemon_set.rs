@@ -36,8 +36,8 @@ impl Strategy for DaemonSet {
                 strategy.set("type", "RollingUpdate");
             }
             let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-            // If `rollingUpdate` is present, `maxUnavailable` and `maxSurge` get defaults, because the Go fields
-            // are not pointers.
+            // A `rollingUpdate` gets defaults even if the type is not RollingUpdate, because its Go fields are not
+            // pointers.
             if (fewer == 1 || strategy.has("/rollingUpdate"))
                 && let Some(rolling) = strategy.member("rollingUpdate")
             {

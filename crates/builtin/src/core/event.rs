@@ -88,8 +88,7 @@ fn source(event: &Json) -> Json {
     if instance.is_empty() { component.into() } else { format!("{component}, {instance}").into() }
 }
 
-/// Validates the namespace of the object to which an event refers. The event must be in its stored form, which is a
-/// core event.
+/// Validates the namespace of an event's `involvedObject`. The event must be in its stored form, which is a core event.
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);

@@ -89,7 +89,7 @@ struct PodAddresses<'a> {
 }
 
 impl PodAddresses<'_> {
-    /// Returns `true` if the address of an endpoint belongs to the pod to which the endpoint refers.
+    /// Returns `true` if the address of an endpoint belongs to the pod in its `targetRef`.
     fn contains(&mut self, address: &Json) -> bool {
         let target_text = |name: &str| address["targetRef"].text(name);
         if (target_text("/kind"), target_text("/namespace")) != ("Pod", self.namespace) {
@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// A test cluster in which all endpoints refer to the same pod but have different addresses. The cluster counts how
+    /// A test cluster whose endpoints all refer to the same pod but have different addresses. The cluster counts how
     /// often the pod is read.
     struct OnePod(Json, Cell<usize>);
 

@@ -5,7 +5,7 @@ use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_schema::quantity;
 
-/// The container resources to which variables and files can refer.
+/// The container resources that variables and files can refer to.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -15,7 +15,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// The pod fields to which the downward API can refer. Other paths cause an error about an unknown field label.
+/// The pod fields that the downward API can refer to. Other paths cause an error about an unknown field label.
 const LABELS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
