@@ -29,7 +29,7 @@ impl Placeholders {
     }
 
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Do not hide revisions and uids, which have their own placeholders.
+        // Revisions and uids have their own placeholders, so do not hide them here.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::client::Answer;
 use crate::responder::Responder;
 
-/// The kinds of admission objects for which a `READY` step can wait.
+/// The kinds of admission objects that a `READY` step can wait for.
 #[derive(Clone, Copy)]
 enum Family {
     ValidatingWebhook,

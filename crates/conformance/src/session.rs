@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
         self.run_steps(&case.steps).await
     }
 
-    /// Deletes the session's namespace and all created cluster-scoped objects, even after a failed step, because a
+    /// Deletes the session's namespace and all created cluster-scoped objects, even after a failed step. Otherwise, a
     /// webhook of this case could reject the requests of other cases. Errors are ignored, because they do not affect
     /// the verdict.
     async fn clean_up(&self, id: &str) {

@@ -29,7 +29,7 @@ use crate::{
     Stored,
 };
 
-/// The lowest size limit of a backlog, in bytes. A backlog contains the changes that a follower of several resources
+/// The minimum size limit of a backlog, in bytes. A backlog contains the changes that a follower of several resources
 /// has not read yet. With a lower limit, a follower might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
@@ -37,7 +37,7 @@ const MIN_BACKLOG_BYTES: usize = 16 << 20;
 pub struct Charge {
     pub resource: ResourceKey,
     pub key: String,
-    /// The revision of the object from which the new value was computed.
+    /// The new value was computed from the object at this revision.
     pub at: u64,
     pub value: Json,
 }
@@ -248,7 +248,7 @@ impl Db {
         self.lock().store.compact(revision);
     }
 
-    /// Ends the watches of a resource and drops its history, so that the resource behaves like a new resource.
+    /// Ends the watches of a resource and drops its history. Afterwards, the resource behaves like a new resource.
     pub fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
@@ -300,7 +300,7 @@ impl Db {
     }
 
     /// Publishes the state after an operation of the store, and then notifies followers of the changes. Therefore, a
-    /// reader that is notified always finds the changes and never sees part of an operation.
+    /// notified follower always finds all changes of the operation.
     ///
     /// Returns the previous state. The caller must drop the returned state after releasing the lock, because the state
     /// can own the last references to replaced objects.
@@ -325,13 +325,13 @@ impl Db {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic in the store leaves no partial change, because each operation changes the table last.
+        // The state is consistent even after a panic in the store, because each operation changes the table last.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Removes all unique values of a draft if another object already has one of these values. The other object keeps its value.
+    /// Removes all unique values of a draft if another object already has one of these values.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }

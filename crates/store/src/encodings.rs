@@ -1,4 +1,4 @@
-//! Caches object encodings other than the stored JSON, up to a size limit.
+//! A cache of limited size for encodings of objects that differ from the stored JSON.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the second in which the encoding is valid, or `None` if the encoding does not depend on the time.
+    /// If the encoding is valid only during one second, returns this second.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),

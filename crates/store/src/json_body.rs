@@ -1,4 +1,4 @@
-//! An object as JSON bytes. The members are in the order in which the API server writes them.
+//! An object as JSON bytes. The members are in the order of the API server's responses.
 
 mod projection;
 mod writer;
@@ -189,7 +189,7 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset at which the revision must be inserted: directly after the opening quote of the `resourceVersion`.
+    /// Returns the offset for inserting the revision, directly after the opening quote of the `resourceVersion`.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)

@@ -39,7 +39,7 @@ impl Objects {
     }
 }
 
-/// Creates a snapshot from objects without keys, in the order of the iterator.
+/// Creates a snapshot from objects in the order of the iterator. The objects get generated keys.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();

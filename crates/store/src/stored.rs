@@ -36,7 +36,7 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// Creates a draft. `interner` must be the interner of the store to which the draft is written.
+    /// Creates a draft. `interner` must be the interner of the store that the draft is for.
     pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
@@ -88,8 +88,8 @@ pub struct Stored {
 
 #[derive(Debug, Default)]
 struct Derived {
-    /// The number of a form to which the stored bytes already conform, or 0 if no such form is known. A form is the
-    /// structure of objects in one served API version.
+    /// The number of a form that the stored bytes already have, or 0 if no such form is known. A form is the structure
+    /// of objects in one served API version.
     fits: AtomicU64,
     /// The decoded object, which is kept only for objects that the server reads often.
     tree: OnceLock<Arc<Json>>,
@@ -174,7 +174,7 @@ impl Stored {
         self.revision
     }
 
-    /// Returns the `apiVersion` with which the object was written, or an empty string if there was none.
+    /// Returns the `apiVersion` of the write, or an empty string if the written object had none.
     pub fn version(&self) -> &str {
         &self.origin.version
     }
@@ -201,8 +201,8 @@ impl Stored {
     }
 
     /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`.
-    /// The encoding is cached until the cache evicts it. Table cells are cached only for the second in which they are
-    /// valid.
+    /// The encoding is cached until the cache evicts it. Table cells are valid for only one second and are not cached
+    /// longer.
     ///
     /// # Errors
     ///

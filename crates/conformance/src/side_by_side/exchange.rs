@@ -127,7 +127,8 @@ impl Talk<'_> {
     }
 }
 
-/// Moves the document to its own namespace. Escapes text such as `${x}`, which is not a variable here.
+/// Sets the namespace of a namespaced document to the variable `${ns}`. Escapes texts such as `${x}`, which are not
+/// variables in a document.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }

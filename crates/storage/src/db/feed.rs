@@ -1,4 +1,4 @@
-//! The followers of one resource, grouped by scope, and the feeds from which they read.
+//! The followers of one resource, grouped by scope, and their feeds.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(super) struct Followers {
     objects: HashMap<String, RecentChanges>,
     /// The followers of field values, by field index and value.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// The number of scopes at which an insertion first removes all scopes without followers.
+    /// If there are this number of scopes, an insertion first removes all scopes without followers.
     sweep_at: usize,
 }
 
@@ -205,7 +205,7 @@ impl Feed {
                         return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // An error means that the sender was dropped, and the next iteration ends the feed.
+                    // Ignore the error if the sender was dropped: the next iteration ends the feed.
                     let _ = self.last.changed().await;
                 }
                 Ok(_) => (),
@@ -223,7 +223,8 @@ impl Feed {
         !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }
 
-    /// Reads the next batch of changes from the log, up to the revision `last`. Returns `true` if the feed has reached the end of the log.
+    /// Reads the next batch of changes from the log, up to the revision `last`. Returns `true` if the feed has reached
+    /// the end of the log.
     fn read(&mut self, db: &Db, last: u64) -> Result<bool, FeedEnd> {
         let inner = db.lock();
         if self.live {

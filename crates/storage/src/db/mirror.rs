@@ -48,8 +48,8 @@ pub struct LocalWrite {
 }
 
 impl Mirror {
-    /// Records a change as a local write. If the change is a copy of an upstream object, the copying method removes the
-    /// record afterwards.
+    /// Records a change as a local write. If the change is a copy of an upstream object, the method that copies it
+    /// removes the record afterwards.
     pub(super) fn record_change(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -76,7 +76,7 @@ impl Db {
         })
     }
 
-    /// Returns the object's upstream state, as of before its first local write, if any.
+    /// Returns the object's upstream state. If the object has local writes, returns the state before the first of them.
     pub fn upstream_object(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
