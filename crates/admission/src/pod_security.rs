@@ -28,7 +28,7 @@ pub enum Level {
 /// A standard's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// The standard as of Kubernetes 1.x, where x is this number.
+    /// The standard of Kubernetes 1.x, where x is this number.
     Minor(u64),
     Latest,
 }

@@ -8,8 +8,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// items takes at most eight times as much CPU time as the shortest run with fewer. A quadratic algorithm would take
 /// sixteen times as much.
 ///
-/// Each run is repeated at least three times. Other processes also use the processor's caches, so a run can take too
-/// long: if the times are too different after three runs, both are repeated up to twenty times.
+/// Both runs are repeated at least three times. Other processes can slow a run down, because they also use the
+/// processor's caches. Therefore, if the times are too different after three runs, both runs are repeated up to twenty
+/// times.
 pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     // The first run is not measured, because it initializes lazy tables.
     work(parts);

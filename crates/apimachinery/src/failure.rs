@@ -15,10 +15,10 @@ pub struct Failure {
     /// The body of a plain text response, which the server sends instead of a Status. In kube-apiserver, only the
     /// outermost handlers send plain text.
     pub text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. These handlers do not
+    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. Such a handler does not
     /// negotiate the response format.
     pub early: bool,
-    /// Whether the server must call a webhook before the server can process the request. Clients never receive this failure.
+    /// Whether the server must call a webhook before it can process the request. Clients never receive this failure.
     pub waits: bool,
 }
 
@@ -227,7 +227,7 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// Returns the delay in seconds after which the client should retry, if the failure has one.
+    /// Returns the retry delay for the client in seconds, if the failure has one.
     pub fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)

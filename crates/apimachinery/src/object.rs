@@ -68,7 +68,8 @@ pub fn holds(object: &Json, kind: &str) -> bool {
     object.list("/status/conditions").any(is_true_condition)
 }
 
-/// Sets a condition. Keeps `lastTransitionTime` if the condition's status does not change. Returns `true` if the object has changed.
+/// Sets a condition. Keeps `lastTransitionTime` if the condition's status does not change. Returns `true` if the object
+/// has changed.
 pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     let kind = wanted.text("/type").to_owned();
     let old = condition(object, &kind);

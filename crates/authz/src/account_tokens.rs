@@ -1,7 +1,7 @@
 //! Issues and verifies service account tokens. A token contains claims and a signature by this server.
 //!
-//! The server does not store issued tokens. A token is valid only during its lifetime and for its audiences. All
-//! objects to which the token is bound must still exist with the same UIDs.
+//! The server does not store issued tokens. A token is valid only during its lifetime and for its audiences. All bound
+//! objects of the token must still exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -127,7 +127,7 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token, and the elements of `audiences` for which the token is valid, in order. `now` is in
+    /// Returns the user of a token, and the elements of `audiences` that the token is valid for, in order. `now` is in
     /// seconds since the epoch. Returns an error if the token is not valid at this time, or is not valid for any of the
     /// audiences.
     pub(super) fn user(

@@ -8,8 +8,8 @@ use pintle_meta::{GroupResource, Reason, StatusDetails};
 use super::attributes::Attributes;
 use super::authorizer::{Grant, Granted, Rbac};
 
-/// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, which forces callers to match
-/// on [`Allowed`](Self::Allowed) to permit a request. Equal `NoOpinion` decisions can also contain different errors.
+/// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, so a caller must match on
+/// [`Allowed`](Self::Allowed) to permit a request. Equal `NoOpinion` decisions can also contain different errors.
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// The request is allowed, for this reason.

@@ -112,8 +112,8 @@ impl Authenticator {
         self.accounts.public_key()
     }
 
-    /// Returns a valid token's user, and the requested audiences for which the token
-    /// is valid. This server is the only audience of tokens from the token file.
+    /// Returns a valid token's user, and the requested audiences that the token is valid for. This server is the only
+    /// audience of tokens from the token file.
     pub fn user(
         &self,
         cluster: &dyn Cluster,

@@ -1,4 +1,4 @@
-//! Aggregated discovery, in which a single document contains all groups, versions and resources.
+//! Aggregated discovery: a single document with all groups, versions and resources.
 
 use pintle_json::{Json, json};
 use pintle_kinds::{Kind, Kinds, Origin, VersionKinds};

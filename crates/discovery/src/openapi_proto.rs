@@ -24,7 +24,7 @@ enum ProtoShape {
     /// A list. Each item is encoded as a separate field.
     Each(&'static ProtoShape),
     One(&'static ProtoMessage),
-    /// A message with several fields, exactly one of which is set. The function selects the field for a value.
+    /// A message with exactly one set field. The function selects the field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 

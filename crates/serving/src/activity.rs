@@ -25,14 +25,14 @@ const IDLE: Duration = Duration::from_secs(90);
 /// How long after the deadline of a request the server may still send the response, such as the timeout error.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// Records when the client of a connection sends bytes and when responses end, which determines when the connection is
-/// closed.
+/// Records when the client of a connection sends bytes and when responses end. These times determine when the server
+/// closes the connection.
 #[derive(Debug)]
 pub struct Activity {
     state: Mutex<ConnectionState>,
     /// Wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
     earlier_deadline: Notify,
-    /// The memory of bytes that have been received but do not belong to an open request yet.
+    /// The memory of the received bytes that do not belong to an open request yet.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -205,8 +205,8 @@ impl Drop for OpenRequest {
 
 /// A response body that keeps its request marked as open until the body is dropped.
 ///
-/// On HTTP/2, the body passes its data to hyper in small chunks, so that hyper buffers only one chunk for each stream
-/// that the client does not read.
+/// On HTTP/2, the body passes its data to hyper in small chunks. If the client does not read a stream, hyper buffers
+/// only one chunk of it.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: crate::body::ResponseBody,

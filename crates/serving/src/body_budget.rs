@@ -16,7 +16,8 @@ const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
 /// The maximum total size in bytes of the large bodies that are processed at the same time. Processing a body can use
-/// hundreds of times as much memory as the body itself. A request counts until it calls a webhook.
+/// hundreds of times as much memory as the body itself. A body counts towards this limit until its request calls a
+/// webhook.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
 /// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes received so far
@@ -119,7 +120,7 @@ impl BodyBudget {
             return None;
         }
         let size = u32::try_from(bytes.min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
-        // Acquiring a permit fails only if the semaphore is closed, which is never done.
+        // Acquiring a permit cannot fail, because the semaphore is never closed.
         self.processing.clone().acquire_many_owned(size).await.ok()
     }
 

@@ -11,7 +11,7 @@ use flate2::{Compress, Compression, FlushCompress};
 pub const GZIP_THRESHOLD: usize = 128 * 1024;
 
 /// Returns the cost of compressing or copying a segment of an encoded list. The cost of a segment without large objects
-/// is 0, so this work is not offloaded.
+/// is 0, so the server does not offload such a segment.
 pub fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }

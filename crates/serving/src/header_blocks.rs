@@ -1,5 +1,5 @@
-//! Tracks the memory of incomplete HTTP/2 header blocks. hyper does not report the size of these blocks, so it is
-//! computed here from the frames.
+//! Tracks the memory of incomplete HTTP/2 header blocks. hyper does not report the size of these blocks, so this module
+//! computes it from the frames.
 
 use super::heads::HEADER;
 
@@ -13,8 +13,8 @@ const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum amount of memory that is assumed for a header block, in bytes. A header block that reaches the size
-/// limit with headers of minimum length uses this amount.
+/// The maximum memory estimate for a header block, in bytes. A header block that reaches the size limit with headers of
+/// minimum length uses this amount.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the HTTP/2 frames of a connection.
@@ -43,8 +43,8 @@ pub struct Frames {
     /// trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes, which is reset when the connection has no open requests. Trailers are counted,
-    /// because they stay in memory if the handler does not read them.
+    /// The memory of trailers in bytes, because trailers stay in memory if the handler does not read them. The value is
+    /// reset when the connection has no open requests.
     trailers: usize,
 }
 

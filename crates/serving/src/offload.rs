@@ -95,7 +95,7 @@ enum Execution {
 /// # Cancel safety
 ///
 /// If the future is dropped while an offloaded step is running, the step continues, and the inner future is dropped at
-/// the end of the step. An offloaded step that has not started yet is never run.
+/// the end of the step. If the offloaded step has not started yet, it never runs.
 pub struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
@@ -138,7 +138,7 @@ impl<T> Offload<T> {
         if wanted {
             let permit = self.permits.poll_acquire(context);
             self.is_queued = permit.is_pending();
-            // Acquiring a permit fails only if the semaphore is closed, which is never done.
+            // Acquiring a permit cannot fail, because the semaphore is never closed.
             return match permit {
                 Poll::Ready(permit) => permit,
                 Poll::Pending => None,

@@ -57,7 +57,7 @@ pub async fn send(
     timeout: Duration,
 ) -> Result<Arc<str>, String> {
     let bundle_bytes = target.ca_bundle.len();
-    // The verifier of the operating system and a long bundle can block the thread.
+    // The certificate verifier of the operating system, or a long bundle, can block the thread.
     if bundle_bytes == 0 || offload::is_long(bundle_bytes) || is_clock_paused() {
         send_on_other_thread(target, review, address, timeout).await
     } else {

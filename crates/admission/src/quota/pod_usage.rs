@@ -118,8 +118,8 @@ fn own(pod: &Json, side: &str) -> Amounts {
 }
 
 struct ContainerStatuses<'a> {
-    /// The status of each container, by name. If a container has several statuses with resources, the first one
-    /// applies.
+    /// The status of each container, by name. If a container has several statuses with resources, this is the first of
+    /// them.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
     /// Whether the kubelet has reported that the pending resize is infeasible.

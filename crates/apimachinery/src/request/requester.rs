@@ -62,7 +62,7 @@ impl Requester {
         self.shared.webhooks.get()
     }
 
-    /// Allows the request to call webhooks, also in later attempts to process it.
+    /// Allows this and all later attempts to process the request to call webhooks.
     pub fn allow_webhooks(&self) -> &WebhookCalls {
         self.shared.webhooks.get_or_init(WebhookCalls::default)
     }
@@ -79,8 +79,8 @@ impl Requester {
         self.keep_permit(None);
     }
 
-    /// Returns a copy of the current warnings and annotations, or `None` if the request calls no webhooks. Call this method before each
-    /// attempt to process the request. An attempt ends early if a webhook must be called first.
+    /// Returns a copy of the current warnings and annotations, or `None` if the request calls no webhooks. Call this
+    /// method before each attempt to process the request. An attempt ends early if a webhook must be called first.
     pub fn notes_before_attempt(&self) -> Option<Notes> {
         self.webhooks().map(|_| self.notes().clone())
     }

@@ -83,7 +83,7 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// Returns the name of the schema to which a reference refers. Returns `None` if `schema` is not a reference. A
+/// Returns the name of the schema that a reference refers to. Returns `None` if `schema` is not a reference. A
 /// reference with a description is wrapped in an `allOf`.
 fn reference(schema: &Json) -> Option<&str> {
     let direct = |schema: &'_ Json| schema.get("$ref").is_some();
