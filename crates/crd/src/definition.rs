@@ -62,7 +62,7 @@ pub struct DefinitionStatus {
     /// The conditions, such as `Established`.
     #[serde(default)]
     pub conditions: Conditions,
-    /// The versions in which objects may still be stored.
+    /// The versions that stored objects may still have.
     #[serde(default, deserialize_with = "null_default")]
     pub stored_versions: Vec<String>,
 }

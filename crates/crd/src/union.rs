@@ -180,8 +180,8 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Removes the conditions of a variant from its schema, and returns them. They select the variant: the fields that are
-/// required only in this variant, its tag, and its own rules, such as the `oneOf` of an enum in the variant.
+/// Removes the conditions of a variant from its schema, and returns them. The conditions are the tag of the variant,
+/// the fields that only this variant requires, and its own rules, such as the `oneOf` of a nested enum.
 fn take_rule(variant: &mut Object, common: &[String]) -> Object {
     let names = required(variant);
     variant.remove("required");
@@ -262,7 +262,8 @@ fn identifier(name: &str) -> Option<String> {
     (has_first && name.chars().all(is_valid)).then(escaped)
 }
 
-/// Adds a `oneOf` or `anyOf`. If another flattened enum has already added one, both are combined with `allOf`.
+/// Adds a `oneOf` or `anyOf`. If another flattened enum has already added a `oneOf` or `anyOf`, both are combined with
+/// `allOf`.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {

@@ -15,10 +15,11 @@ use super::merge::merge;
 /// Returns kube-apiserver's error message if:
 ///
 /// - the configuration does not match the schema;
-/// - the object does not match the schema, except for duplicate list items. A custom resource can have any other error,
-///   because kube-apiserver runs the policies before validation;
+/// - the object does not match the schema, except for duplicate list items. A custom resource can have such errors,
+///   because kube-apiserver runs the policies before it validates the resource;
 /// - the configuration contains an atomic list, map or struct;
-/// - a list item cannot be identified, for example because it omits all key fields.
+/// - a list item cannot be identified, for example because it omits all key fields;
+/// - list items omit too many key fields with default values.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let ty = schema.root();
     let errors = schema_errors_of_cel_value(ty, configuration);

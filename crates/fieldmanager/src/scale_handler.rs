@@ -28,10 +28,10 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
 /// Transfers the `managedFields` entries of a scale to `object` after a write of `/scale`. `object` must contain its
 /// entries from before the write.
 ///
-/// If a manager owns the replicas field through an update, the field moves to a separate entry without a time, because
-/// entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if
-/// the number of replicas does not change. If the manager has two update entries after the move, the next write of the
-/// scale reads only the last entry.
+/// If a manager owns the replicas field through an update, the field moves to a separate entry without a time. The
+/// reason is that entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the
+/// entries even if the number of replicas does not change. If the manager has two update entries after the move, the
+/// next write of the scale reads only the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Computes the changes of a write in each API version in which managers own fields.
+//! Computes the changes of a write in each API version that managers own fields in.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::managers::{ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The differences between two objects in each API version in which managers own fields.
+/// The differences between two objects in each API version that managers own fields in.
 pub(super) struct Differences {
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,

@@ -1,9 +1,9 @@
 //! The definitions from these tests and writes of their objects, with the responses of a real kube-apiserver.
 //!
 //! `crates/conformance/cases/derived.jsonl` contains one case for each definition. This test checks that the recorded
-//! requests are up to date, that the real server stored all definitions and valid objects unchanged and without
-//! warnings, and that it rejected the invalid objects. `cargo xtask conformance --server` sends the same requests to the
-//! embedded server.
+//! requests are up to date. It also checks that the real server stored all definitions and valid objects unchanged and
+//! without warnings, and rejected the invalid objects. `cargo xtask conformance --server` sends the same requests to
+//! the embedded server.
 
 use std::collections::BTreeMap;
 use std::fs;
