@@ -52,7 +52,7 @@ pub(crate) fn main<W: Copy>(
     works: &[(&str, W)],
     run: impl FnOnce(W, &Setting) -> Option<Sample>,
 ) -> ExitCode {
-    // The arguments are never freed, so a setting can be copied.
+    // Leak the arguments, so that a `Setting` is `Copy`.
     let mut args = std::env::args().skip(1).map(|arg| &*arg.leak());
     let name = args.next();
     let work = works.iter().find(|(work, _)| Some(*work) == name);

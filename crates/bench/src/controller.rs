@@ -28,7 +28,8 @@ use crate::meter::{Sample, process_cpu, resident};
 pub use maps::{change, fill};
 use progress::{Progress, RUN};
 
-/// The workloads, and whether they write and whether they hold.
+/// The workloads, each with two flags: whether its reconciliations write, and whether it also measures the controller
+/// for [`HELD`].
 const WORKS: &[(&str, (bool, bool))] = &[("noop", (false, false)), ("write", (true, false)), ("hold", (false, true))];
 
 /// How long the workload `hold` measures the controller after all objects are done.

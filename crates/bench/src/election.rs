@@ -78,8 +78,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut periods = Vec::new();
             for round in 0..times {
-                // Vary the pause, so leaders are stopped at different times after their last renewal, and the leaders
-                // of different leases are stopped at different times.
+                // Vary the pause, so that leaders are stopped at different times after their last renewal. The leaders
+                // of different leases are then also stopped at different times.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();

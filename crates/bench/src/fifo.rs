@@ -132,7 +132,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard. The queue considers the batch in progress until the guard is dropped.
+        // `taken` contains a guard. Until the guard is dropped, the batch is in progress.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

@@ -45,7 +45,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The order from the last control request, with its sequence number. All watches execute this order.
+    /// The [`Order`] from the last control request, with its sequence number. All watches execute it.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,

@@ -49,7 +49,7 @@ impl Tally {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Returns counts in which each add is one operation, and each get together with its `done` is another.
+    /// Returns the counts of a workload. An add is one operation, and a get with its `done` is another.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
@@ -63,7 +63,7 @@ impl Sample {
     }
 }
 
-/// Runs `work` and measures it. Only `work` is measured, and not earlier work of the caller.
+/// Runs `work` and measures it.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     // Reset the kernel's record of the peak resident memory. If the kernel does not allow the reset, the peak includes
     // the workload's setup.

@@ -86,7 +86,7 @@ fn busy() -> Option<f64> {
 /// Parses the first line of `/proc/stat`. Returns the used and the total CPU time.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
-    // The first two values include the guest times.
+    // Take only eight values, because the first two values already include the guest times at the end.
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
     let times: Vec<f64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
     let all: f64 = times.iter().sum();

@@ -29,7 +29,7 @@ impl Quota {
         bail!("no writable cgroup: {why}");
     }
 
-    /// Returns the file to which a process writes its id to join the cgroup.
+    /// Returns the path of a file. A process joins the cgroup by writing its id to this file.
     pub(crate) fn members(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }

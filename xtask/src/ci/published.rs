@@ -26,7 +26,7 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
             let check = format!("check --locked --package {}{selected}", text(&package["name"]));
             let ended = Quiet::cargo(sh, "features").args(&check).end()?;
             builds += 1;
-            // Warnings that occur only in this step are usually caused by an import that is needed only with a feature.
+            // A warning that occurs only in this step is usually about an import that is needed only with a feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }

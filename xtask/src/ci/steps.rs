@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask ci`, in the order in which they run.
+//! The steps of `cargo xtask ci`, in the order of their runs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, published, targets, tools, versions};
 
-/// All steps, fast ones first. Three steps run in parallel with others, because they leave CPUs idle: rustdoc uses a
-/// single CPU for most of `doctests`, the replay of recorded cases waits a minute for a bookmark, and the examples wait
-/// for timers. The last two of them run after the step `shuttle`, because their builds replace this program, which is
-/// the compiler wrapper for the steps `loom` and `shuttle`.
+/// All steps, fast ones first. Three steps run in parallel with others, because they leave CPUs idle: `doctests` uses a
+/// single CPU for most of its time, `conformance` waits a minute for a bookmark, and `examples` waits for timers. The
+/// builds of `conformance` and `examples` replace this program, which is the compiler wrapper for the steps `loom` and
+/// `shuttle`. Therefore, they run after `shuttle`.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -139,8 +139,8 @@ fn bench(sh: &Shell) -> anyhow::Result<Done> {
 /// The packages for most steps. The benchmarks are excluded, because their programs take more than a minute to build.
 const WORKSPACE: &str = "--workspace --exclude pintle-bench";
 
-/// The integration tests of [`WORKSPACE`]. Cargo would build a single package with different features of its
-/// dependencies, so a step that needs only a few tests selects them by name.
+/// The integration tests of [`WORKSPACE`]. For a single package, cargo would rebuild dependencies with different
+/// features. Therefore, a step that needs only a few tests selects them by name.
 const INTEGRATION: &str = "--workspace --exclude pintle-bench --test it";
 
 fn run_tests(sh: &Shell, step: &str, packages: &str) -> Quiet {

@@ -133,7 +133,7 @@ fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>
         .collect()
 }
 
-/// Returns the module in which an item is defined. Follows re-exports.
+/// Returns the module that defines an item. Follows re-exports.
 fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
     // Follow at most eight re-exports, because they can form a cycle.
     for _ in 0..8 {

@@ -1,8 +1,8 @@
 //! Checks tables of rules. If the last column of a table is `Test`, each of its cells must contain the name of an
 //! existing test, or the reason why there is no test.
 //!
-//! If a file contains a line such as `Rows: A1-A4, B2.`, its tables must have exactly these rows. This rule prevents
-//! the loss of rows.
+//! If a file contains a line such as `Rows: A1-A4, B2.`, its tables must have exactly these rows. This rule detects
+//! missing rows.
 
 use std::collections::BTreeSet;
 

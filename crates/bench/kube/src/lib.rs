@@ -73,7 +73,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Checks `count` every millisecond. Returns the time at which `count` reached `wanted`.
+    /// Checks `count` every millisecond. Returns when `count` reached `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;

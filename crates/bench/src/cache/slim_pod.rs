@@ -228,8 +228,8 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of a pod's persistent volume claims. Persistent volume claims can restrict the nodes on which a
-/// pod can run.
+/// Returns the names of a pod's persistent volume claims. Persistent volume claims can restrict the nodes that a pod
+/// can run on.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

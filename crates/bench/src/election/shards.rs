@@ -16,7 +16,7 @@ use crate::stopwatch::quantile_ms;
 
 const SHARDS: u32 = 8;
 
-/// A period in which a replica worked on a shard.
+/// A period of work by a replica on a shard.
 struct Stretch {
     fleet: u64,
     shard: u32,

@@ -1,4 +1,4 @@
-//! Measures a queue in which a small set of keys is added many times.
+//! Measures a queue while a small set of keys is added many times.
 
 use std::sync::Arc;
 

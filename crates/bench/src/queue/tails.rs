@@ -49,7 +49,7 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
 /// For 2 s, two threads add, get and finish keys without pauses. A third thread repeatedly sleeps and then reads the
 /// counts of the queue. The reads are measured.
 pub(super) fn counts<K: Key>(setting: Setting) -> Sample {
-    // With this many keys, no key is added while it is still queued, so each add is followed by exactly one get.
+    // There are enough keys that no key is added while it is still queued, so each add is followed by exactly one get.
     const EACH: usize = 1000;
     let keys = keys::<K>(2 * EACH);
     let queue: WorkQueue<K> = setting.queue();
