@@ -32,8 +32,8 @@ pub struct AuditRecord {
     /// The name of the object. Empty if the request addresses a collection.
     pub name: String,
     /// The HTTP status at the start of the response, or 0 if the client disconnected before the server had decided on a
-    /// status. If a request times out, the server adds the record when it stops processing the request. The record may
-    /// be added after the response was sent.
+    /// status. If a request times out, the server adds the record when it stops processing the request. The client may
+    /// already have received the response.
     pub code: u16,
     /// The last write of the request to the store, even if the response is an error. `None` if the request wrote
     /// nothing, such as a read, a dry run, a rejected request, or an update without changes.
@@ -152,7 +152,7 @@ impl ServerAudit {
         self.complete_after(moment).only(|record| record.received > moment)
     }
 
-    /// Keeps the requests that wrote something after `moment`, regardless of when they arrived.
+    /// Keeps the requests that wrote something after `moment`, even if they arrived earlier.
     pub fn committed_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }

@@ -48,8 +48,8 @@ pub struct ApiServerConfig {
     /// `.local` or `.svc`. If [`bind`](Self::bind) is a loopback address, the server rejects private names in requests
     /// from browsers.
     pub token_auth_file: Option<PathBuf>,
-    /// Other host names of this server, without a port. Default: empty. They are needed only if there is no token file and
-    /// no TLS, and clients use a DNS name of the server.
+    /// Other host names of this server, without a port. Default: empty. Set this field only if there is no token file
+    /// and no TLS, and clients use a DNS name of the server.
     pub allowed_hosts: Vec<String>,
     /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed
     /// generate the same values. Default: `None`, which generates random values.

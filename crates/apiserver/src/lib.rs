@@ -51,7 +51,7 @@
 //!
 //! The store is a data structure that does not do I/O, read the clock, or start tasks. All resources share one sequence
 //! of revisions. The type `Db` protects the store with a lock and publishes the current state for lock-free reads.
-//! Watches, bookmarks, lists at an old revision and the later pages of a list read from the store itself.
+//! Watches, bookmarks, lists at an old revision and the later pages of a list take the lock to read from the store.
 //!
 //! In the folder `registry/`, the code for a single write attempt contains no `.await`. Therefore, a write is either
 //! complete or has no effect, even if the request's future is dropped. Long operations regularly yield to other tasks:

@@ -1,7 +1,7 @@
 //! The upstream cluster of a plan. The server copies the cluster's objects and
 //! follows their changes, except for objects that were written in the plan.
 //!
-//! Before a request is served, its objects are loaded from the upstream cluster:
+//! Before the server processes a request, it loads the objects of the request from the upstream cluster:
 //!
 //! - A request for a single object reads the object from the upstream cluster, unless its collection is watched.
 //! - The first list, watch or create in a collection loads the whole collection, and the server then watches the collection.
@@ -49,7 +49,7 @@ const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. The cell of a collection is set when the collection is loaded.
+    /// The requested collections. The cell of a collection is set after the collection was loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
     /// The collections that are fully loaded and watched. Hold the lock while copying an object from the upstream
     /// cluster. Without the lock, a collection could become complete during the copy, and its watchers would miss the

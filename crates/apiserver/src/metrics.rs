@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pintle_apimachinery::verb::RequestVerb;
 
-/// The maximum number of distinct label sets. Requests with a new label set are not counted after the maximum is
-/// reached. The maximum limits memory use, because clients can send arbitrary resources and versions.
+/// The maximum number of distinct label sets. Above the maximum, the server does not count requests with a new label
+/// set. The maximum limits memory use, because clients can send arbitrary resources and versions.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets, in seconds.

@@ -274,9 +274,9 @@ impl ApiServer {
         self.registry.db.revision()
     }
 
-    /// Waits until the controllers of the server have processed all previous writes. When the future completes, all
-    /// CustomResourceDefinitions are served, the dependents of deleted owners are deleted, and deleted namespaces are
-    /// empty. Objects with finalizers may remain.
+    /// Waits until the controllers of the server have processed all previous writes. When the future completes, the
+    /// server serves all CustomResourceDefinitions, the dependents of deleted owners are gone, and deleted namespaces
+    /// are empty. Objects with finalizers may remain.
     ///
     /// # Cancel safety
     ///

@@ -1,8 +1,8 @@
 //! Watches. A watch reads changes from the store's log and sends frames to one client.
 //!
 //! A [`Watcher`] reads the changes of its resource from a log that all watchers share. A write notifies the watchers of
-//! the object, its namespace, its old and new field values, and the whole resource. The cost of a write is independent
-//! of the number of other watchers.
+//! the object, its namespace, its old and new field values, and the whole resource. The cost of a write does not depend
+//! on the number of other watchers.
 //!
 //! [`WatchEvent`] computes the event for a change without side effects. A watcher has no queue. A watcher encodes a
 //! frame only when the connection is ready to send the frame. If a watcher lags too far behind, the server disconnects

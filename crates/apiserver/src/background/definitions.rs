@@ -1,5 +1,6 @@
-//! The CustomResourceDefinition controller, which accepts the names of definitions and adds their kinds to the API. A
-//! definition that is being deleted is removed after all of its custom resources are deleted.
+//! The CustomResourceDefinition controller, which accepts the names of definitions and adds their kinds to the API.
+//! After the deletion of a definition starts, the controller first deletes its custom resources and then removes the
+//! definition.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub(crate) struct Definitions {
     /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
     terminating: BTreeSet<Key>,
-    /// The served resources, each with the definition from which the server last updated the API.
+    /// The served resources. Each value is the definition that was last used to update the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
@@ -278,8 +279,8 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes a definition's status. If the definition has changed since it was read, nothing is written, and the
-    /// change to the definition triggers another reconcile.
+    /// Writes a definition's status. Writes nothing if the definition has changed since it was read, because the change
+    /// triggers another reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();

@@ -7,8 +7,8 @@
 //! observed. If an owner has unobserved changes, it may have untracked dependents, so the collector processes the owner
 //! later.
 //!
-//! The collector ignores objects whose kind is not served, and keeps objects whose owner's kind is not served. It
-//! processes these objects when the served kinds change.
+//! The collector ignores objects if their kind is not served, and keeps objects if the kind of an owner is not served.
+//! It processes these objects when the served kinds change.
 
 mod deleted;
 mod owners;

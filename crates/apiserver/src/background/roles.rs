@@ -103,8 +103,8 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes a role's rules. If the role has changed since it was read, nothing is written, and the change to the role
-/// triggers another call of `work`.
+/// Writes a role's rules. Writes nothing if the role has changed since it was read, because the change triggers another
+/// call of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };

@@ -132,8 +132,8 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
 
 pub(super) const TIMED_OUT: u16 = 504;
 
-/// Returns the response to a request that timed out. The body is JSON, regardless of the `Accept` header, because
-/// kube-apiserver sends this response from a filter, before content negotiation.
+/// Returns the response to a request that timed out. The body is always JSON, because kube-apiserver sends this
+/// response from a filter, before content negotiation.
 pub(super) fn timed_out() -> Response<ResponseBody> {
     let status = json!({
         "metadata": {},
@@ -189,7 +189,7 @@ async fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) ->
     respond(call, code, format.media, encode(format, value)).await
 }
 
-/// Long lists are encoded while the response is being sent.
+/// Encodes long lists while it sends the response.
 async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {

@@ -34,8 +34,8 @@ pub(super) struct ListBody {
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The objects that have not been sent yet, or `None` at the end of the list. Each object is read from the store
-    /// just before it is sent.
+    /// The objects that have not been sent yet, or `None` at the end of the list. The encoder reads each object from
+    /// the store just before it sends the object.
     objects: Option<Selected>,
     ready: Vec<u8>,
     /// Whether the body is compressed. If `true`, [`next_compressed`](Self::next_compressed) encodes groups of
@@ -75,8 +75,8 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. All objects are encoded to compute the length of the list, which precedes them. Encoded
-    /// objects that do not fit into the cache are encoded again when they are sent.
+    /// Creates a protobuf body. All objects are encoded first, because the length of the list comes before the objects.
+    /// If an encoded object does not fit into the cache, it is encoded again for the response.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -210,8 +210,8 @@ impl ListBody {
     }
 
     /// Returns the next group of neighbouring objects if its encoding is the same for all clients. The group with the
-    /// first object of the list is excluded, because no comma precedes this object. Large groups are also excluded,
-    /// because compressing them would block other tasks.
+    /// first object of the list is excluded, because there is no comma before this object. Large groups are also
+    /// excluded, because compressing them would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -245,8 +245,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// If the cost since the last yield is too high, yields to other tasks. Then adds the cost of checking one object
-    /// and processing `bytes` bytes.
+    /// If the cost since the last yield is too high, yields to other tasks. Afterwards, adds the cost of checking one
+    /// object and processing `bytes` bytes.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();

@@ -99,8 +99,7 @@ pub(super) fn watch(
     Ok(websocket::reply(call, Box::new(watcher)))
 }
 
-/// Parses the options of a list or watch. A request to a `/watch` path is always a watch, regardless of the `watch`
-/// parameter.
+/// Parses the options of a list or watch. A request to a `/watch` path is always a watch, even with `watch=false`.
 fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOptions> {
     let mut options = ListOptions::parse(&call.query)?;
     options.watch = watch || path.old_watch;

@@ -1,5 +1,5 @@
-//! Serves subresources whose body has another kind than the resource, such as
-//! `/scale`, and subresources that support only POST requests, such as `/eviction`.
+//! Serves subresources with their own kind of body, such as `/scale`, and subresources that support only POST requests,
+//! such as `/eviction`.
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch that is shorter than this duration and has no events is considered failed.
+/// A watch without events that is shorter than this duration counts as failed.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event, in bytes.
 const LONGEST_EVENT: usize = 64 << 20;

@@ -17,7 +17,8 @@ impl Registry {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, no further objects are deleted. Each deletion is either complete or has no effect.
+    /// If the future is dropped, the function deletes no further objects. Each deletion is either complete or has no
+    /// effect.
     pub(crate) async fn delete_collection(
         &self,
         selection: &Selection,

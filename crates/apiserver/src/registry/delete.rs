@@ -54,8 +54,8 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // If a conversion is still missing, policies and webhooks have made their decisions without it, so fail
-            // here.
+            // Fail if a conversion is missing, because policies and webhooks have made their decisions without the
+            // converted object.
             by.check_conversions()
         })
     }

@@ -136,7 +136,7 @@ fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard
 }
 
 /// Returns warnings about `pods`, as described for [`existing_pod_warnings`]. Selecting the pods takes at most half of
-/// [`MAX_CHECK_TIME`], regardless of the number of pods.
+/// [`MAX_CHECK_TIME`], even if there are many pods.
 fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,

@@ -198,8 +198,8 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
 
-    /// A handler that causes a conflict. On the first call, it changes the pod after the wrapped handler has returned
-    /// its task.
+    /// A handler that causes a conflict. On its first call, the handler changes the pod after the wrapped handler has
+    /// returned a task.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,

@@ -178,7 +178,7 @@ impl Registry {
             let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
             let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
             let call = WebhookCall { id: String::new(), client: first.webhook.client.clone(), review };
-            // As in kube-apiserver, the timeout of a conversion is independent of the timeout of the request.
+            // As in kube-apiserver, the timeout of a conversion does not depend on the timeout of the request.
             let answer = self.call(call, None).await;
             let versions = (first.from.as_str(), first.to.as_str());
             match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {

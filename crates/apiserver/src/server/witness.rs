@@ -89,7 +89,7 @@ impl Plugin for Witness {
     }
 }
 
-/// The recorded kinds, each with a JSON pointer and a value. The plugin records the field at the pointer.
+/// The recorded kinds. Each kind has a JSON pointer and a value. The plugin records the field at the pointer.
 /// [`Reaction::Change`] sets the field to the value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),

@@ -177,7 +177,7 @@ impl Oracle<'_> {
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // The errors for a value in an apply patch or strategic patch whose type differs from the type in the object.
+    // The errors for a value in an apply patch or strategic patch that has another type than in the object.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",

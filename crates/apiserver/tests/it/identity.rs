@@ -169,7 +169,7 @@ async fn each_impersonated_attribute_needs_its_own_right() {
         grant(&server, "", case, rule(api_group, resource, name)).await;
         let allowed = who_am_i(&server, "weak", &[user, part]).await;
         assert_eq!(allowed.code, 201, "{case}: {:?}", allowed.body);
-        // A permission to impersonate one value, such as a user name, excludes all other values.
+        // A permission to impersonate one value, such as a user name, does not apply to other values.
         let other = who_am_i(&server, "weak", &[user, part, (part.0, "another")]).await;
         let takes_one = part.0 == "impersonate-uid";
         assert_eq!(other.code, if takes_one { 201 } else { 403 }, "{case}: {:?}", other.body);

@@ -9,7 +9,7 @@ use pintle_storage::{ResourceKey, Stored};
 /// The deleted custom resources that still have dependents, like the `absentOwnerCache` of kube-controller-manager.
 #[derive(Debug, Default)]
 pub(super) struct DeletedOwners {
-    /// The kinds of custom resources by store name, according to the observed definitions.
+    /// The kinds of custom resources in the observed definitions, by store name.
     kinds: HashMap<ResourceKey, Arc<CustomKind>>,
     owners: HashMap<String, DeletedOwner>,
 }

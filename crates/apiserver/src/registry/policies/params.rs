@@ -18,7 +18,7 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
     let (api_version, name) = (policy.text("/paramKind/apiVersion"), policy.text("/paramKind/kind"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();
-    // kube-apiserver's REST mapper also finds each kind by its name in lower case.
+    // kube-apiserver's REST mapper also finds each kind by the lower-case name of the kind.
     let in_lower_case = || {
         let served = kinds.version(group, version)?.kinds();
         served.into_iter().find(|kind| kind.kind.to_lowercase() == name)

@@ -186,7 +186,7 @@ fn denied(name: &str, status: Option<Status>) -> Failure {
 enum PatchFailure {
     /// The response is invalid. The failure policy determines whether the request is rejected.
     Call(String),
-    /// The patch cannot be applied. The request is rejected regardless of the failure policy.
+    /// The patch cannot be applied. The request is always rejected, even if the failure policy is `Ignore`.
     Request(Failure),
 }
 
