@@ -38,8 +38,8 @@ const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Adds the defaults of fields that are absent, or that are null but not nullable.
 ///
-/// A field's default is added only if the object that contains the field is present. Stops adding defaults after their
-/// total size exceeds a limit, because a small body can add the same long default thousands of times.
+/// A missing object does not get the defaults of its fields. Stops adding defaults after their total size exceeds a
+/// limit, because a small body can add the same long default thousands of times.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }

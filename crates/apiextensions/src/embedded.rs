@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects in the same way as decoding and encoding in Go. Metadata that cannot be
-/// decoded is left unchanged, because validation rejects it.
+/// Normalizes the metadata of embedded objects, as if Go had decoded and encoded it. Metadata that cannot be decoded is
+/// left unchanged, because validation rejects it.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {

@@ -81,7 +81,7 @@ pub fn has_accepted_names(definition: &Json) -> bool {
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The accepted names in a group, each with the number of definitions that use it.
+/// The accepted names in a group, and how many definitions use each name.
 #[derive(Debug, Default)]
 pub struct Taken {
     resources: HashMap<String, usize>,

@@ -8,7 +8,7 @@ use super::structural::Structural;
 
 /// Returns `true` if kube-apiserver considers a value equal to its old value:
 ///
-/// - An object with a member that the schema does not declare is always considered changed.
+/// - An object with a member that the schema does not declare always counts as changed.
 /// - The order of the items in a list map is ignored.
 pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool {
     match (new, old) {

@@ -196,8 +196,8 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches, and the result of one branch. This is the first matching branch. If no
-    /// branch matches, it is the first branch with the highest match count. The errors of all other branches are
+    /// Returns the number of matching branches, and the result of the first matching branch. If no branch matches,
+    /// returns the result of the first branch with the highest match count. The errors of all other branches are
     /// dropped immediately to save memory. With `any`, the branches after the first matching branch are not validated.
     fn try_branches(&mut self, branches: &[Structural], value: &Json, path: FieldPath<'_>, any: bool) -> (usize, Self) {
         let (mut fitting, mut best) = (0, None::<Self>);

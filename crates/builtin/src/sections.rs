@@ -14,7 +14,7 @@ pub(super) static COLUMNS: LazyLock<Sections<TableColumn>> =
 pub(super) static DEFAULTS: LazyLock<Sections<DefaultValue>> =
     LazyLock::new(|| Sections::read(DEFAULTS_TEXT, defaults::read));
 
-/// The headings of a table, each with the entries below it.
+/// The headings of a table and the entries below each heading.
 pub(super) struct Sections<T>(Vec<(&'static str, Vec<T>)>);
 
 impl<T> Sections<T> {

@@ -33,8 +33,7 @@ const MAX_DEPTH: usize = 256;
 ///
 /// # Errors
 ///
-/// Fails if the expression is invalid, its evaluation fails, the variables
-/// cannot be serialized, or the result cannot be represented as JSON.
+/// Fails if the expression is invalid, if its evaluation fails, or if the variables or the result have no JSON form.
 pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Error> {
     let fields = match json(variables)? {
         Json::Object(fields) => fields,

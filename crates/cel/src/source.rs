@@ -118,7 +118,7 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// The lines of a source text, each with its offset in code points.
+/// The lines of a source text and their offsets in code points.
 struct Lines<'a>(Vec<(u32, &'a str)>);
 
 impl<'a> Lines<'a> {

@@ -32,8 +32,8 @@ pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) ->
     })
 }
 
-/// Returns the value of a field in an object of the kind's version. If an object needs no conversion, its values are
-/// cached when the object is written or when a value is first used.
+/// Returns the value of a field in an object of the kind's version. For an object that needs no conversion, the store
+/// caches all values when the object is written or when a value is first used.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.convert_if_needed(stored) {

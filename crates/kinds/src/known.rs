@@ -97,8 +97,8 @@ impl Kinds {
         self.versions_of(store).next()
     }
 
-    /// Returns all versions of the kind with the store name `store`. Only versions in the group of the store name are
-    /// considered.
+    /// Returns all versions of the kind with the store name `store`. The result contains only versions in the group of
+    /// the store name.
     pub fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
         // The store name of a custom resource consists of a prefix and the plural name.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();

@@ -160,7 +160,8 @@ pub struct KindFlags {
     /// The objects only report information, such as events. Plans and garbage collection ignore these objects, deletes
     /// ignore the propagation policy, and lists behave as if the server had no watch cache.
     pub is_report: bool,
-    /// The store caches decoded objects of this kind, because they are often read while other objects are processed.
+    /// The store caches decoded objects of this kind, because the server often reads them while it processes other
+    /// objects.
     pub caches_decoded: bool,
     /// A DELETE with `orphanDependents=false` has the propagation policy `Foreground` instead of `Background`.
     pub foreground_unless_orphaning: bool,

@@ -117,15 +117,15 @@ impl Scale {
             let GroupResource { group, resource } = target.kind.resource();
             let scale = GroupResource::new(group, format!("{resource}/scale"));
             return Err(match how {
-                // For a PUT, the uid is a precondition that is checked before the body is decoded as a Scale.
+                // For a PUT, check the uid as a precondition before decoding the body as a Scale.
                 How::Put => target.uid_conflict(uid, found),
                 _ => Failure::conflict(&scale, &target.name, &why),
             });
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // The number of replicas of a custom resource is validated later by its schema, together with the rest of
-            // the object.
+            // The schema of a custom resource later validates its number of replicas, together with the rest of the
+            // object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))

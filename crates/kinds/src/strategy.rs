@@ -126,7 +126,7 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Returns `true` if a terminating object must be kept, regardless of the finalizers in its metadata.
+    /// Returns `true` if a terminating object must be kept, even if its metadata has no finalizers.
     fn is_held(&self, _object: &Json) -> bool {
         false
     }

@@ -57,7 +57,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Fails if the requester may not create an object that does not exist.
+    /// Fails if the requester is not allowed to create the missing object.
     pub fn check_may_create(&self) -> Outcome<()> {
         self.may_create.clone()
     }

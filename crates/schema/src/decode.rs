@@ -32,7 +32,7 @@ pub struct Expected<'a> {
 
 /// Decodes a request body into an object.
 ///
-/// - For a built-in kind, a missing apiVersion or kind is filled in, and unknown fields are dropped. The returned
+/// - For a built-in kind, the function fills in a missing apiVersion or kind, and drops unknown fields. The returned
 ///   object has exactly the fields and number formats that Go's JSON encoder would write.
 /// - For a custom resource, defaulting and dropping of unknown fields apply only inside `metadata`. The kind in the
 ///   body may differ from the expected kind. Validation reports this error later. The caller must check the version
@@ -149,7 +149,7 @@ pub fn not_an_object_message(patched: &Json) -> String {
 }
 
 fn not_an_object(value: &Json) -> String {
-    /// The type of the Go struct into which kube-apiserver first decodes a body, as printed by Go.
+    /// kube-apiserver first decodes a body into a Go struct of this type. The text is the type as printed by Go.
     const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
     format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", value.type_name())
 }

@@ -1,5 +1,4 @@
-//! Reads whole objects. Objects of built-in kinds are read according to their type. In custom resources, only
-//! `metadata` has a type.
+//! Reads whole objects. In built-in kinds, all fields have types. In custom resources, only `metadata` has a type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};

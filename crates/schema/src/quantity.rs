@@ -125,7 +125,7 @@ pub fn written_in_list(text: &str) -> Result<String, &'static str> {
 }
 
 /// Parses a quantity and returns its amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a
-/// quantity. Amounts that cannot be represented are replaced by an amount far above 2⁶³.
+/// quantity. If an amount is too large, the result is an amount far above 2⁶³.
 pub fn nanos(text: &str) -> Option<i128> {
     read(text).ok().map(|number| number.nanos())
 }

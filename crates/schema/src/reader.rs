@@ -1,4 +1,4 @@
-//! Reads values according to their types, and collects findings and errors.
+//! Reads typed values, and collects findings and errors.
 
 use std::collections::BTreeMap;
 

@@ -191,8 +191,8 @@ pub struct Field {
     pub required: bool,
     /// How strategic merge patches merge the field.
     pub merge: Merge,
-    /// The path in protobuf: the field number, preceded by the numbers of embedded messages that contain the field.
-    /// Empty if the field does not exist in protobuf.
+    /// The path in protobuf: the numbers of the embedded messages that contain the field, and then the number of the
+    /// field. Empty if the field does not exist in protobuf.
     pub number: Vec<u32>,
 }
 

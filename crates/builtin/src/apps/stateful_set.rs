@@ -150,7 +150,7 @@ fn drop_max_unavailable(object: &mut Json) {
 
 /// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume, which
 /// replaces any volume with the same name. The host name and the subdomain are removed, because the StatefulSet
-/// determines them. The replicas and two other numbers are omitted, because they are validated elsewhere.
+/// determines them. The replicas and two other numbers are omitted, because other code validates them.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

@@ -176,7 +176,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The volume sources in validation order, each with its name in errors.
+/// The volume sources in validation order, and their names in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),

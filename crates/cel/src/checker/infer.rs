@@ -37,8 +37,8 @@ impl Inference {
         Type::Param(name)
     }
 
-    /// Returns `true` if a value of type `right` can be used where type `left` is expected, and records the inferred
-    /// type parameters.
+    /// Returns `true` if a value of type `right` is valid for the type `left`, and records the inferred type
+    /// parameters.
     pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.attempt(|inference| inference.unify(left, right))
     }

@@ -130,8 +130,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Builds a balanced tree. The recursion is bounded: the depth of the tree is logarithmic in the number of
-    /// operands, and the length of the text is limited.
+    /// Builds a balanced tree. The recursion is bounded, because the depth of the tree is logarithmic in the number of
+    /// operands.
     fn subtree(&mut self, function: &'static str, terms: &[Id], operators: &[u32]) -> Parsed {
         if operators.is_empty() {
             return Ok(terms[0]);

@@ -26,8 +26,7 @@ const BYTES_OF_STEP: usize = 4;
 /// A regular expression in Go's RE2 syntax.
 ///
 /// A pattern is compiled on first use. If its automaton would be too large, a search tracks a list of active states
-/// instead, as in Go. The memory for such a search is proportional to the length of the pattern multiplied by its
-/// repetition counts.
+/// instead, as in Go. The memory for such a search grows with the length of the pattern and with its repetition counts.
 ///
 /// ```
 /// let name = pintle_cel::Pattern::parse(r"^\p{L}{1,253}$", 1 << 20)?;

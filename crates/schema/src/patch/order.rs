@@ -7,8 +7,8 @@ use pintle_json::Json;
 
 /// Orders the merged items by interleaving two sequences, each in its own order. The first sequence contains the items
 /// listed in the patch or its `$setElementOrder`. The second sequence contains all other items. Each step compares the
-/// first remaining items of the sequences, `a` and `b`. If `b` precedes `a` in the live list, `b` is next. Otherwise,
-/// `a` is next.
+/// first remaining items of the sequences, `a` and `b`. If `b` comes before `a` in the live list, `b` is next.
+/// Otherwise, `a` is next.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());

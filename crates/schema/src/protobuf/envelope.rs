@@ -75,7 +75,7 @@ impl Enveloped {
 /// The size in bytes of the length at the start of a frame.
 pub const LENGTH: usize = 4;
 
-/// Returns the bytes that precede the object in a body. `message` is the length of the encoded object.
+/// Returns the bytes before the object in a body. `message` is the length of the encoded object.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {

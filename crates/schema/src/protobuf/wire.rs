@@ -25,7 +25,8 @@ pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut V
     tag(number, 2, to);
     let start = to.len();
     let written = write(to);
-    // The length of a nested message precedes its content, but is known only after the content has been written.
+    // The length of a nested message comes before the content, but the writer knows the length only after it has
+    // written the content.
     let end = to.len();
     digits((end - start) as u64, to);
     let digits = to.len() - end;

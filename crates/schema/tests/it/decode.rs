@@ -145,8 +145,7 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // In a custom resource, a member whose name differs from `kind` only in case is an ordinary field, which is
-    // described by the schema.
+    // In a custom resource, a member such as `Kind` is an ordinary field, because its name is not exactly `kind`.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());

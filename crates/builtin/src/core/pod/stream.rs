@@ -68,8 +68,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Returns the first applicable error: the pod or container does not exist, the pod is not scheduled, the node does not
-/// exist, or the kubelet is unreachable. For the log of an unscheduled pod, returns an empty response.
+/// Returns the first of these errors that applies: a missing pod or container, an unscheduled pod, a missing node, or
+/// an unreachable kubelet. For the log of an unscheduled pod, returns an empty response.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
