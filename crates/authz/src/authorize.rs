@@ -35,7 +35,7 @@ pub fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Decis
     }
 }
 
-/// Returns a 403 error if `user` may not send the request.
+/// Returns a 403 error if `user` is not allowed to send the request.
 pub fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
     match decide(rbac, user, attributes) {
         Decision::Allowed(_) => Ok(()),

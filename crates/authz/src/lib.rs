@@ -64,8 +64,8 @@ pub fn warning(headers: &HeaderMap) -> Option<&'static str> {
 /// Maps bearer tokens to users. Serves requests and token reviews.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// The tokens in the token file. If `None`, there is no token file, and every caller is an administrator,
-    /// regardless of the token.
+    /// The tokens in the token file. If `None`, there is no token file, and every caller is an administrator, with or
+    /// without a token.
     tokens: Option<Tokens>,
     pub accounts: AccountTokens,
 }

@@ -111,7 +111,7 @@ impl Documents {
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
         // The semaphores are never closed, so acquiring a permit cannot fail. If the caller is cancelled, the task
-        // keeps the permit until the document has been created.
+        // keeps the permit until it has created the document.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {

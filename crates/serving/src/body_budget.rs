@@ -24,9 +24,9 @@ const PROCESSING_LIMIT: usize = 4 << 20;
 /// count, even if the request announces a longer body.
 ///
 /// Uploads never wait for free space in the budget, because they could then wait for each other. Instead, incomplete
-/// bodies are evicted. Large bodies are evicted before small bodies. Among large bodies, the oldest one is evicted
-/// first, because its client has had the most time to send it. Therefore, slow clients do not block other clients, and
-/// large bodies do not block small bodies.
+/// bodies are evicted. Large bodies are evicted before small bodies. The oldest large body is evicted first, because
+/// its client has had the most time to send the body. Therefore, slow clients do not block other clients, and large
+/// bodies do not block small bodies.
 #[derive(Debug)]
 pub struct BodyBudget {
     state: Mutex<BudgetState>,
@@ -77,7 +77,7 @@ impl BodyBudget {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the bytes that were read are discarded and no longer count towards the budget.
+    /// If the future is dropped, the received bytes are discarded and no longer count towards the budget.
     pub async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,

@@ -88,9 +88,9 @@ enum Execution {
 }
 
 /// A future that moves its long steps to other threads. A step is the code between two awaits. A call of [`work_on`]
-/// marks the next step as long. All other steps run on the thread that polls the future, so no other thread is occupied
-/// while the future waits. Until a long step begins, the inner future is polled as usual. The deadlines of the inner
-/// future therefore take effect even if no permit or thread becomes available.
+/// marks the next step as long. All other steps run on the thread that polls the future, so a waiting future occupies
+/// no other thread. Until a long step begins, the inner future is polled as usual. The deadlines of the inner future
+/// therefore take effect even if no permit or thread becomes available.
 ///
 /// # Cancel safety
 ///
@@ -190,8 +190,8 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll the future again to register the waker of the current poll, which may differ from the
-                        // one that the offloaded step used.
+                        // Poll the future again to register the waker of the current poll. The offloaded step may have
+                        // used another waker.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
                         // The blocking task is only cancelled when the runtime shuts down.
@@ -223,7 +223,7 @@ fn offload_step<T: Send + 'static>(
 
 /// Polls the work once. Also returns whether the next step should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// Restores the thread-local state when it is dropped, because offloads can be nested and steps can panic.
+    /// A guard that restores the thread-local state on drop, because offloads can be nested and steps can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -351,8 +351,8 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// The step cannot be offloaded, because the only blocking thread is occupied or all permits are taken by another
-    /// task. The deadline is part of the inner future.
+    /// The step cannot be offloaded, because another task occupies the only blocking thread or all permits. The
+    /// deadline is part of the inner future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

@@ -68,6 +68,6 @@ where
 
 /// Sets the deadline of the current response if it is sent on an HTTP/2 stream.
 pub fn answer_by(deadline: Instant) {
-    // `DEADLINE` is not set for HTTP/1 requests, whose deadlines are enforced by `Activity`.
+    // `DEADLINE` is not set for HTTP/1 requests, because `Activity` enforces their deadlines.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

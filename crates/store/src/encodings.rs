@@ -133,7 +133,8 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // Drop table cells for other seconds, and an equal encoding that another thread has cached in the meantime.
+        // Drop table cells for other seconds. Also drop the same encoding if another thread has cached it while this
+        // thread created it.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Reserve space for one encoding, because most objects have only one or two.

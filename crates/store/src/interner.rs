@@ -56,8 +56,8 @@ impl Interner {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // The table may contain another byte string with the same content, which was interned after the last reference
-        // to `self` was dropped.
+        // After the last reference to `self` was dropped, another thread may have interned another byte string with the
+        // same content.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

@@ -75,8 +75,8 @@ const MEMBERS: [&str; 9] = [
 ];
 
 /// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The revision is inserted
-/// when the object is written to a response. Therefore, an object can be encoded before its revision is known, and a
-/// deletion event shares the bytes of the object's last write.
+/// when the object is written to a response. Therefore, the store can encode an object before it knows the revision,
+/// and a deletion event shares the bytes of the object's last write.
 ///
 /// Long members, and the managed fields of each manager, are interned. Most of these values share memory with equal
 /// values in the previous version of the object or in other objects from the same template.

@@ -267,8 +267,8 @@ impl VersionedStore {
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns the revision that was current at `time`, or a later revision with the same state of the resource. Only
-    /// the changes in the log are considered.
+    /// Returns the revision that was current at `time`, or a later revision with the same state of the resource. The
+    /// method uses only the changes in the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)

@@ -73,7 +73,7 @@ impl Origin {
 
 /// A version of an object. Each write stores a new version, and a stored version never changes.
 ///
-/// The object is stored as the bytes that are sent to clients, and is decoded only if necessary. The bytes do not
+/// The store keeps the object as the bytes for clients, and decodes the object only if necessary. The bytes do not
 /// contain `apiVersion` and `kind`, because these depend on the requested API version, and lists of built-in kinds omit
 /// them. The `apiVersion` of the write is stored separately, because the kind's storage version can change.
 pub struct Stored {
@@ -232,8 +232,8 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. All other values are
-    /// skipped without being decoded.
+    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. Other values are not
+    /// decoded.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }

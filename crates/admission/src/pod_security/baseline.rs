@@ -39,7 +39,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// The safe sysctls, each with the minor Kubernetes version in which it became safe.
+/// The safe sysctls. The number is the first minor Kubernetes version that allows the sysctl.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -55,7 +55,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The safe SELinux types, each with the minor Kubernetes version in which it became safe.
+/// The safe SELinux types. The number is the first minor Kubernetes version that allows the type.
 const SE_LINUX_TYPES: &[(&str, u64)] =
     &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
 

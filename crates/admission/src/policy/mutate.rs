@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 256;
 pub enum MutationError {
     /// The mutation failed. The failure policy determines whether the request is denied.
     Failed(String),
-    /// The result is not a valid object of its kind. The request fails regardless of the failure policy.
+    /// The result is not a valid object of its kind. The request always fails, even if the failure policy is `Ignore`.
     Undecodable(String),
 }
 

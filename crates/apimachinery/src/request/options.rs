@@ -295,7 +295,7 @@ impl DeleteOptions {
     }
 }
 
-/// Go's name for the struct type into which kube-apiserver first decodes a body.
+/// kube-apiserver first decodes a body into a Go struct of this type.
 const TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 

@@ -28,7 +28,7 @@ pub struct ResourcePath {
     pub subresource: String,
     /// The segments after the subresource.
     pub rest: Vec<String>,
-    /// Whether a namespace segment precedes the resource.
+    /// Whether the path contains a namespace before the resource.
     pub in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub old_watch: bool,

@@ -45,8 +45,8 @@ pub struct Granted {
     /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. Both groups of
     /// grants are sorted by binding name.
     pub(crate) grants: Vec<Grant>,
-    /// The last role in evaluation order that is missing, if any. A role is missing if it does not exist although a
-    /// binding of the user refers to it.
+    /// The last role in evaluation order that is missing, if any. A role is missing if a binding of the user refers to
+    /// a role that does not exist.
     pub(crate) missing: Option<MissingRole>,
 }
 
@@ -81,7 +81,7 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of a user or group by namespace and name, each with the index of the first matching subject.
+/// The bindings of a user or group by namespace and name, with the index of the first matching subject in each binding.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 #[derive(Debug, Default)]
@@ -177,8 +177,8 @@ impl RuleIndex {
         granted
     }
 
-    /// Returns the bindings in a namespace that match a user, sorted by name, each with the index of the first matching
-    /// subject.
+    /// Returns the bindings in a namespace that match a user, sorted by name. The number is the index of the first
+    /// matching subject.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));

@@ -1,5 +1,6 @@
-//! Writes protobuf from the end to the start. The length of a message precedes the message, but is known only after the
-//! message is written. Writing backwards avoids moving bytes to insert the length, even for deeply nested messages.
+//! Writes protobuf from the end to the start. The length of a message comes before the message, but the writer knows
+//! the length only after it has written the message. Writing backwards avoids moving bytes to insert the length, even
+//! for deeply nested messages.
 
 /// The output so far, in reverse byte order.
 #[derive(Default)]

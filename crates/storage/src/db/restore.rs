@@ -25,8 +25,8 @@ struct Difference<'a> {
 
 impl Db {
     /// Replaces all objects with the objects in `wanted`, in a single commit. Objects with the same content as in
-    /// `wanted` are kept. All other current objects are removed, and all other objects in `wanted` are written. Returns
-    /// the number of writes.
+    /// `wanted` are kept. The function removes all other current objects, and writes all other objects in `wanted`.
+    /// Returns the number of writes.
     ///
     /// Readers never see a partial state, because there is only a single commit. If readers saw a partial state, the
     /// garbage collector could delete dependents whose owner has not been restored yet. The lock is held only while
@@ -71,8 +71,8 @@ impl Db {
     }
 }
 
-/// The state before the restore. Drop it after the lock is released, because it can own the last references to many
-/// objects.
+/// The state before the restore. Drop this value after the lock is released, because it can own the last references to
+/// many objects.
 struct Replaced {
     changes: Vec<Arc<Change>>,
     _present: Arc<Present>,

@@ -15,8 +15,8 @@ const MIN_MEMBER_LEN: usize = 256;
 /// managed fields usually occur in several objects.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth up to which members of managed fields are interned separately. It is the depth of the members of
-/// `spec`.
+/// The nesting depth up to which members of managed fields are interned separately. The members of `spec` have this
+/// depth.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
