@@ -7,8 +7,8 @@
 //!   examples of other crates ([`Program::Example`]), built with `--release`.
 //! * The kube-rs programs are binaries of `crates/bench/kube` ([`Program::Kube`]), a separate workspace with its own
 //!   `Cargo.lock`. They are built in `target/bench/kube/`.
-//! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]). Their versions are pinned in
-//!   `go.sum`. They are built in `target/bench/AREA/`.
+//! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]). `go.sum` pins their dependencies.
+//!   They are built in `target/bench/AREA/`.
 //!
 //! A program runs the workload named in its arguments **once**. The last line of its output is JSON:
 //!
@@ -41,7 +41,7 @@
 //! is empty and the reason is printed.
 //!
 //! All published figures on a page are from the same commit. Therefore, `--docs` requires a clean working tree that
-//! does not change during the measurement. It also requires an idle machine.
+//! does not change during the measurement. `--docs` also requires an idle machine.
 
 mod areas;
 mod build;

@@ -6,8 +6,8 @@
 //! (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
 //!
 //! A client is skipped if its tool is not installed. The last line of the output lists the skipped clients. With
-//! `--all`, or if the client is listed in `--only`, a skipped client is treated as failed. Each tool downloads
-//! dependencies to its usual cache and writes build artifacts to the target folder.
+//! `--all`, or if `--only` names the client, a skipped client counts as failed. Each tool downloads dependencies to its
+//! usual cache and writes build artifacts to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -31,7 +31,7 @@ const CLIENTS: [Client; 6] = [
 ];
 
 /// Runs the scenario with all clients, or with the clients in the comma-separated list `only`. If `all` is set, a
-/// skipped client is treated as failed.
+/// skipped client counts as failed.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {

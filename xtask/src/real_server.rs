@@ -29,7 +29,7 @@ impl RealServer {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The second token is for the client's tests. It belongs to a user without permissions.
+        // The second token is for the client's tests. The second token belongs to a user without permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api_port))?;

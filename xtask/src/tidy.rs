@@ -71,7 +71,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     bail!("{}\n{} findings", lines.join("\n"), lines.len());
 }
 
-/// Returns all text files of the repository, including untracked files and excluding ignored files.
+/// Returns all text files of the repository. Untracked files are included, but ignored files are not.
 fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().ignore_stderr().read();
     let mut paths: Vec<PathBuf> = match listed {

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::meter::Sample;
 
-/// The options on the command line. A program uses only the options that its usage names.
+/// The options on the command line. A program accepts only the options in its usage text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// Whether to run only a small part of the workload, as a smoke test.

@@ -51,8 +51,8 @@ fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Creates a queue. Without `known_objects`, the queue behaves like an informer's queue. It delivers a list as one
-/// item, and releases its lock while the consumer processes a batch.
+/// Creates a queue. Without `known_objects`, the queue behaves like an informer's queue. The queue delivers a list as
+/// one item, and releases its lock while the consumer processes a batch.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }

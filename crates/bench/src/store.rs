@@ -99,7 +99,7 @@ fn add(setting: &Setting) -> Sample {
     })
 }
 
-/// Gets each pod ten times by its key, in random order, and passes it to `look`.
+/// Gets each pod ten times by its key, in random order, and passes the pod to `look`.
 fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     let pods = pods(setting.size(PODS), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();

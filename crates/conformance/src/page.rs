@@ -1,5 +1,5 @@
-//! Generates `docs/CONFORMANCE.md`, which contains the results of the cases and the features that the embedded server
-//! accepts without effect.
+//! Generates `docs/CONFORMANCE.md`, which contains the results of the cases and the features that have no effect in the
+//! embedded server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

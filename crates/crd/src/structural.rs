@@ -317,7 +317,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // `properties` and `additionalProperties` exclude each other in a structural schema. Accept unknown fields
+            // A structural schema cannot have both `properties` and `additionalProperties`. Accept unknown fields
             // instead.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
@@ -342,8 +342,8 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
 
 /// Adds the `type` keyword if other keywords imply it.
 fn finish(schema: &mut Object) {
-    // Merging the variants of an enum can produce both `properties` and `additionalProperties`, which exclude each
-    // other in a structural schema.
+    // Merging the variants of an enum can produce both `properties` and `additionalProperties`. A structural schema
+    // cannot have both.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

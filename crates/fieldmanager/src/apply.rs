@@ -210,7 +210,7 @@ fn run(
     let (mut conflicts, mut bytes_left) = (Vec::new(), MAX_CONFLICTS_SIZE);
     let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
     let mut others: Vec<_> = managers.0.iter().filter(|(other, _)| **other != id).collect();
-    // kube-apiserver sorts the managers in the message by their identities in JSON, so `Apply` precedes `Update`.
+    // kube-apiserver sorts the managers in the message by their identities in JSON, so `Apply` comes before `Update`.
     others.sort_by(|(one, _), (other, _)| (&one.manager, !one.applied).cmp(&(&other.manager, !other.applied)));
     for (other, managed) in others {
         let version = managed.api_version.as_str();

@@ -9,9 +9,9 @@ use super::set::Set;
 
 const SCALE: &str = "autoscaling/v1";
 
-/// Returns the `managedFields` of the scale of an object before a write of the scale. A manager that owns the replicas
-/// field of the object also owns the replicas field of the scale. `replicas` is the path of the object's replicas
-/// field, such as `.spec.replicas`.
+/// Returns the `managedFields` of an object's scale before a write of the scale. A manager that owns the replicas field
+/// of the object also owns the replicas field of the scale. `replicas` is the path of the object's replicas field, such
+/// as `.spec.replicas`.
 pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
     let mut shown = Managers::default();

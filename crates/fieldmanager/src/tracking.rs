@@ -22,8 +22,8 @@ use super::versions::Differences;
 /// cleared. Any other well-formed list replaces the stored entries. Writes to a subresource ignore `managedFields` from
 /// the client.
 ///
-/// If the default values of list keys would use too much memory, all `managedFields` entries are cleared. The server
-/// cannot store such a large object anyway.
+/// If the default values of list keys would use too much memory, all `managedFields` entries are cleared. Such an
+/// object is too large for the server to store.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =

@@ -1,7 +1,7 @@
 //! Methods to read and modify [`Json`] values.
 //!
-//! Methods that read values take a path, which is a JSON pointer. Changing methods take a key. No method panics. A
-//! value of the wrong type is treated as absent and is never modified.
+//! Methods that read values take a path, which is a JSON pointer. Changing methods take a key. No method panics. The
+//! methods treat a value of the wrong type as absent, and never modify it.
 
 use std::slice;
 

@@ -20,7 +20,7 @@ use crate::text::Text;
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum number of members in the list layout, which bounds the number of members that an insertion moves.
+/// The maximum number of members in the list layout. An insertion moves at most this number of members.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]

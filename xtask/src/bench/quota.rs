@@ -80,8 +80,8 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // The cgroup may be left over from an interrupted run. If it contains processes, it is used by a concurrent
-        // run.
+        // The cgroup may be left over from an interrupted run. If the cgroup contains processes, a concurrent run uses
+        // it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

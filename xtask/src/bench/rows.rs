@@ -55,8 +55,8 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // If our value is zero, the ratio is infinite. In this case, `ratio` returns `None`, because JSON does not
-            // support infinite numbers.
+            // If our value is zero, the ratio is infinite. `ratio` then returns `None`, because JSON does not support
+            // infinite numbers.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };

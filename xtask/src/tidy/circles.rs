@@ -63,7 +63,8 @@ fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Modul
     known_as
 }
 
-/// Reports imports of an item through the root of its own crate instead of through the module that defines it.
+/// Reports imports of an item through the crate root. Inside its own crate, an item must be imported from the module
+/// that defines it.
 fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Finding> {
     let known_as = imports(modules);
     let mut findings = Vec::new();
@@ -72,7 +73,7 @@ fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Find
         let inner = |line: usize| {
             code.lines().nth(line - 1).is_some_and(|text| text.starts_with(" ") && text.contains("use super::"))
         };
-        // Ignore paths in macros. They are expanded in other crates, which cannot access private modules.
+        // Ignore paths in macros. Macros are expanded in other crates, which cannot access private modules.
         for (line, path) in used(module, &code.replace("$crate::", ""), modules) {
             let item = &path[..path.len().min(2)];
             let is_root_item = path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item);

@@ -23,8 +23,8 @@ const LAYERS: &[&str] = &[
     "bench conformance xtask",
 ];
 
-/// The crates with stricter rules than their layer, each with the allowed crates and the reason. These rules also apply
-/// to tests.
+/// The crates with stricter rules than their layer: the crate, its allowed dependencies, and the reason. These rules
+/// also apply to tests.
 const ONLY: &[(&str, &str, &str)] = &[
     ("admission", "apimachinery cel fieldmanager json meta schema", SERVER),
     ("apiextensions", "apimachinery builtin cel fieldmanager json kinds meta schema store", SERVER),
@@ -49,8 +49,8 @@ const ONLY: &[(&str, &str, &str)] = &[
     ("conformance", "apiserver", "it is an independent witness"),
 ];
 
-/// Why the crates of the server have stricter rules. Their tests may use `pintle-testing` to replay inputs, because
-/// client and server tests share this crate.
+/// Why the crates of the server have stricter rules. The tests of these crates may use `pintle-testing` to replay
+/// inputs, because client and server tests share this crate.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// The crates that must not depend on Kubernetes or on an async runtime.

@@ -29,7 +29,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
         let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
-        // Skip `pintle-cel`, which can be used without the other crates and whose type names are terms of CEL.
+        // Skip `pintle-cel`. The crate can be used without the other crates, and its type names are terms of CEL.
         if folder.ends_with("cel") {
             continue;
         }

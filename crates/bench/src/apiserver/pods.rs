@@ -1,4 +1,4 @@
-//! Workloads with many large objects. They measure memory use, full lists and concurrent writes.
+//! Workloads with many large objects. The workloads measure memory use, full lists and concurrent writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,8 +27,8 @@ pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
-/// Creates pods with a status, and lists the pods as JSON and as protobuf. Then writes small objects, first without
-/// lists and then during concurrent lists.
+/// Creates pods with a status, and lists the pods as JSON and as protobuf. Afterwards, writes small objects, first
+/// without lists and then during concurrent lists.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());

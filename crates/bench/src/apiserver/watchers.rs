@@ -1,4 +1,4 @@
-//! Workloads with many watchers of one resource. They measure the cost per watcher and count lost events.
+//! Workloads with many watchers of one resource. The workloads measure the cost per watcher and count lost events.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +13,8 @@ use crate::meter::{Sample, Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// Makes 1,000 changes that each of 1,000 watchers must receive. Then connects 100 more watchers that do not read, and
-/// makes another 1,000 changes.
+/// Makes 1,000 changes that each of 1,000 watchers must receive. Afterwards, connects 100 more watchers that do not
+/// read, and makes another 1,000 changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));

@@ -1,4 +1,4 @@
-//! A network proxy between the operator and the server. It closes all connections while the network is cut.
+//! A network proxy between the operator and the server. The proxy closes all connections while the network is cut.
 
 use std::net::SocketAddr;
 

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::Setting;
 use crate::meter::{Sample, Tally, measure};
 
-/// Decodes each pod as it arrives, and drops it. Only the list of all pods is measured. A small list before the
+/// Decodes each pod as it arrives, and drops the pod. Only the list of all pods is measured. A small list before the
 /// measurement warms up the code and opens the connection.
 pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     let client =

@@ -1,4 +1,5 @@
-//! The server for the `rest` benchmark. It serves a small object, and watches with one event per second.
+//! The server for the `rest` benchmark. The server returns a small object, and serves watches with one event per
+//! second.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -15,7 +15,7 @@ use super::{Protocol, Setting};
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 
 /// One task per watch decodes the events of the watch. The watches use HTTP/2 if the client library supports HTTP/2.
-/// Measures the growth of resident memory and of the number of open sockets from the first watch to the end of the
+/// Measures how much the resident memory and the number of open sockets grow from the first watch to the end of the
 /// measurement.
 pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;

@@ -25,7 +25,7 @@ struct Process {
     is_paused: bool,
 }
 
-/// A disruption of the leader. It ends when another process has become the leader.
+/// A disruption of the leader. The disruption ends when another process has become the leader.
 #[derive(Clone, Copy, Debug)]
 enum Disruption {
     Kill,
@@ -115,8 +115,8 @@ impl Fleet {
         }
     }
 
-    /// Returns the times of the first and last action of each term and the identity of its leader, sorted by the first
-    /// action.
+    /// Returns the terms, sorted by their first action: the times of the first and last action, and the identity of the
+    /// leader.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {

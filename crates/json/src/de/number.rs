@@ -12,8 +12,8 @@ use serde_json::Number;
 ///
 /// If its feature `arbitrary_precision` is enabled, `serde_json` passes a number to a visitor as a map. The map
 /// contains a special key with the text of the number. Any crate can enable `arbitrary_precision` for the whole build.
-/// Then `serde_json` treats every object with the special key as a number: the object is either read as a number or
-/// rejected. Without `arbitrary_precision`, an object with the special key is an ordinary object.
+/// `serde_json` then treats every object with the special key as a number, and rejects the object if the text is not a
+/// number. Without `arbitrary_precision`, an object with the special key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
