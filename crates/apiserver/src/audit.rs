@@ -40,12 +40,14 @@ pub struct AuditRecord {
     pub committed: Option<Commit>,
     /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
     /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces.
-    /// `pod-security.kubernetes.io/audit-violations` lists the pod's violations of the standard that the namespace audits.
+    /// `pod-security.kubernetes.io/audit-violations` lists the pod's violations of the standard that the namespace
+    /// audits.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The requests that a server has answered so far, in response order. Created by [`ApiServer::audit`](crate::ApiServer::audit). Each filter
-/// method, such as [`writes`](Self::writes), keeps only the matching records.
+/// The requests that a server has answered so far, in response order. Created by
+/// [`ApiServer::audit`](crate::ApiServer::audit). Each filter method, such as [`writes`](Self::writes), keeps only the
+/// matching records.
 ///
 /// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). Missing
 /// requests could make an assertion pass by mistake. Therefore, methods that read the records panic if any request was

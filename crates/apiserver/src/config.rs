@@ -30,8 +30,8 @@ use std::time::{Duration, SystemTime};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServerConfig {
-    /// The address to listen on. Default: 127.0.0.1. Without a [token file](Self::token_auth_file), every client that can connect to the
-    /// address is an administrator.
+    /// The address to listen on. Default: 127.0.0.1. Without a [token file](Self::token_auth_file), every client that
+    /// can connect to the address is an administrator.
     pub bind: IpAddr,
     /// The port to listen on. Default: 0, which selects a free port.
     pub port: u16,
@@ -55,9 +55,11 @@ pub struct ApiServerConfig {
     /// generate the same values. Default: `None`, which generates random values.
     ///
     /// - Fault rules with a probability also use the seed, or 0 if the seed is `None`.
-    /// - Service account tokens contain timestamps. To generate the same tokens in each run, also set [`start_time`](Self::start_time).
+    /// - Service account tokens contain timestamps. To generate the same tokens in each run, also set
+    ///   [`start_time`](Self::start_time).
     /// - Anyone who knows the seed can derive the tokens and keys.
-    /// - With a seed, the TLS keys are Ed25519 keys, which browsers reject. Without a seed, the TLS keys are P-256 keys.
+    /// - With a seed, the TLS keys are Ed25519 keys, which browsers reject. Without a seed, the TLS keys are P-256
+    ///   keys.
     pub seed: Option<u64>,
     /// The server's wall time at startup. The wall time then advances with tokio's clock, which a test can pause.
     /// Default: `None`, which uses the time of the machine.
@@ -128,9 +130,10 @@ pub struct ApiServerConfig {
     /// On a separate thread, the server and its [audit](crate::ApiServer::audit) use the machine's clock.
     /// Pausing or advancing tokio's clock in a test does not affect the server's timestamps and deadlines.
     ///
-    /// A paused tokio clock jumps to the next timer when its runtime is idle, even if the server's separate thread is working. An
-    /// [in-process](crate::ApiServer::in_process) request other than a watch prevents this jump until its response is complete. A request
-    /// over a socket does not prevent the jump, so the client's deadlines can expire immediately.
+    /// A paused tokio clock jumps to the next timer when its runtime is idle, even if the server's separate thread is
+    /// working. An [in-process](crate::ApiServer::in_process) request other than a watch prevents this jump until its
+    /// response is complete. A request over a socket does not prevent the jump, so the client's deadlines can expire
+    /// immediately.
     pub own_thread: bool,
     /// The maximum number of requests in [the audit](crate::ApiServer::audit). The default is 10,000. The audit keeps
     /// fewer requests if their records would use more than 32 MiB.

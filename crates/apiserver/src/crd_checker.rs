@@ -134,8 +134,8 @@ impl CrdChecker {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, false)
     }
 
-    /// Returns the object after an update of its `status` subresource from `old` to `new`. The update ignores changes outside of `status`.
-    /// The status of `old` is used unchanged, without defaults and validation.
+    /// Returns the object after an update of its `status` subresource from `old` to `new`. The update ignores changes
+    /// outside of `status`. The status of `old` is used unchanged, without defaults and validation.
     ///
     /// # Errors
     ///

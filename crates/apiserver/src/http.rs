@@ -1,8 +1,8 @@
 //! The HTTP layer, which turns requests into responses.
 //!
-//! [`respond`] checks a request in kube-apiserver's order, because the response reports only the first failure. The order is: path,
-//! `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and body size, options, decoding. After
-//! these checks, the [`registry`](crate::registry) executes the request.
+//! [`respond`] checks a request in kube-apiserver's order, because the response reports only the first failure. The
+//! order is: path, `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and
+//! body size, options, decoding. After these checks, the [`registry`](crate::registry) executes the request.
 
 mod api_groups;
 mod body;
@@ -164,8 +164,9 @@ impl Deadline {
     }
 }
 
-/// Serves one request and returns the response. Errors are returned as responses. If the request upgrades the connection to a WebSocket,
-/// the result also contains a [`Socket`]. The caller must run the `Socket` on the connection.
+/// Serves one request and returns the response. Errors are returned as responses. If the request upgrades the
+/// connection to a WebSocket, the result also contains a [`Socket`]. The caller must run the `Socket` on the
+/// connection.
 ///
 /// The response is ready no later than the deadline. After the deadline, offloaded code can continue to run, but it no
 /// longer writes to the store.
@@ -209,8 +210,8 @@ pub(crate) async fn respond(
 
 /// The parts of a request that the server still needs after it has started to send the response.
 struct Ongoing {
-    /// Writes the audit record when dropped. The caller first sets `in_time` if the response was complete before the
-    /// deadline.
+    /// A guard that writes the audit record on drop. The caller first sets `in_time` if the response was complete
+    /// before the deadline.
     audited: AuditGuard,
     socket: Option<Socket>,
     /// When a watch ends. A watch sends its frames as the response body. `None` for all other responses.
@@ -267,7 +268,8 @@ async fn convert_reply(registry: &Registry, call: &Call, reply: Reply) -> Outcom
     })
 }
 
-/// Writes the request's metrics and audit record when dropped, even if the request's future is dropped before the response.
+/// Writes the request's metrics and audit record when dropped, even if the request's future is dropped before the
+/// response.
 struct AuditGuard {
     registry: Arc<Registry>,
     call: Call,
@@ -318,7 +320,8 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object name in `call`.
+    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object
+    /// name in `call`.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),

@@ -30,7 +30,8 @@
 //! - [`Plan`] is a server that reads from a live cluster and never writes to it.
 //!   A plan reports the changes that a controller would make to the cluster.
 //! - [`CrdChecker`] checks which custom resources a definition accepts, without running a server.
-//! - [`faults::Rule`] injects a fault into some requests, up to a maximum number of times. [`ApiServer::faults`] adds and removes rules.
+//! - [`faults::Rule`] injects a fault into some requests, up to a maximum number of times. [`ApiServer::faults`] adds
+//!   and removes rules.
 //!
 //! # An object's path, from the socket to a watcher
 //!
@@ -62,7 +63,8 @@
 //! aggregate cluster roles, check the types in ValidatingAdmissionPolicies, and manage APIServices and
 //! the Service `kubernetes`. The controllers call the same functions as the handlers of client requests.
 
-/// Asserts at compile time that no listed type implements `Debug`. Debug output of these types could write Secrets and tokens to logs.
+/// Asserts at compile time that no listed type implements `Debug`. Debug output of these types could write Secrets and
+/// tokens to logs.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {

@@ -4,7 +4,8 @@
 //! Before the server processes a request, it loads the objects of the request from the upstream cluster:
 //!
 //! - A request for a single object reads the object from the upstream cluster, unless its collection is watched.
-//! - The first list, watch or create in a collection loads the whole collection, and the server then watches the collection.
+//! - The first list, watch or create in a collection loads the whole collection, and the server then watches the
+//!   collection.
 //! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded,
 //!   because this server lacks the data for these responses.
 //!
@@ -74,7 +75,7 @@ enum Route {
     Upstream(TimeoutScope),
 }
 
-/// The part of a forwarded request that the timeout limits.
+/// How much of a forwarded request the timeout covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     Whole,
@@ -143,7 +144,8 @@ impl Live {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // If a custom resource definition was written in the plan, only this server can create the discovery documents.
+            // If a custom resource definition was written in the plan, only this server can create the discovery
+            // documents.
             Target::Other(parts) if is_read && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
             }
@@ -327,7 +329,7 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns which part of a forwarded read request the timeout limits. Watches and log requests, even without `follow`,
+/// Returns how much of a forwarded read request the timeout covers. Watches and log requests, even without `follow`,
 /// last until the client stops reading.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());

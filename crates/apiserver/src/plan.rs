@@ -17,7 +17,8 @@ use crate::config::{ApiServerConfig, Controllers};
 use crate::live::Upstream;
 use crate::server::{ApiServer, StartError};
 
-/// A dry run of a controller against a live cluster. A plan is an API server that reads from the cluster and never writes to it.
+/// A dry run of a controller against a live cluster. A plan is an API server that reads from the cluster and never
+/// writes to it.
 ///
 /// The controller runs unmodified. [`changes`](Self::changes) returns the changes that the controller would have made
 /// so far, like `terraform plan` before `terraform apply`.
@@ -27,8 +28,9 @@ use crate::server::{ApiServer, StartError};
 ///                  writes stay here: defaults, definitions' rules, server-side apply, finalizers, garbage collection
 /// ```
 ///
-/// Like every [`ApiServer`], the plan's server listens on a loopback port. Controllers in any language can connect to the server with its
-/// [kubeconfig](ApiServer::kubeconfig). A controller in the same process can use it [without a socket](ApiServer::in_process).
+/// Like every [`ApiServer`], the plan's server listens on a loopback port. Controllers in any language can connect to
+/// the server with its [kubeconfig](ApiServer::kubeconfig). A controller in the same process can use it [without a
+/// socket](ApiServer::in_process).
 ///
 /// The plan reads the cluster with the credentials of the service passed to [`start`](Self::start). Every
 /// client that can connect to the port reads the cluster with these credentials, as with `kubectl proxy`. Requests that
@@ -36,7 +38,8 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Reads
 ///
-/// - Until an object is written in the plan or its collection is watched, each GET request reads the object from the cluster again.
+/// - Until an object is written in the plan or its collection is watched, each GET request reads the object from the
+///   cluster again.
 /// - A collection consists of a resource's objects in one namespace or in all namespaces. At the first list, watch or
 ///   create in a collection, the plan lists the collection in the cluster, and then watches it. Lists of a watched
 ///   collection return the current objects of the cluster, except for objects that were written in the plan. A create
@@ -45,8 +48,9 @@ use crate::server::{ApiServer, StartError};
 ///   get higher resource versions than all objects of the cluster.
 /// - At startup, the plan loads and watches all custom resource definitions. Discovery
 ///   documents come from the cluster until a custom resource definition is written in the plan.
-/// - The cluster answers requests for logs, access reviews, and resources that the plan's server does not serve, such as metrics. Forwarded
-///   requests do not appear in the server's audit, and fault rules do not affect forwarded requests.
+/// - The cluster answers requests for logs, access reviews, and resources that the plan's server does not serve, such
+///   as metrics. Forwarded requests do not appear in the server's audit, and fault rules do not affect forwarded
+///   requests.
 /// - Requests to the cluster time out after a minute. A failed watch is restarted after a second. The pause increases
 ///   with each further failure, up to one minute. Until the watch works again, the plan serves the last state that it
 ///   has received.
@@ -60,13 +64,14 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Limits
 ///
-/// - The cluster's admission webhooks, admission policies and conversion webhooks are not called. The plan reads each object in its storage
-///   version. Requests for other versions return the same object without conversion. A quota applies only if the plan has read its
-///   ResourceQuota. The plan does not check whether the cluster would authorize the writes.
-/// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment does not create pods in the plan, and a
-///   PersistentVolumeClaim is not bound.
-/// - The garbage collector knows only the objects that the plan has read, so it misses dependents in collections that the plan has never
-///   listed. When a namespace is deleted, the plan deletes only the objects that it has read.
+/// - The cluster's admission webhooks, admission policies and conversion webhooks are not called. The plan reads each
+///   object in its storage version. Requests for other versions return the same object without conversion. A quota
+///   applies only if the plan has read its ResourceQuota. The plan does not check whether the cluster would authorize
+///   the writes.
+/// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment does not create pods
+///   in the plan, and a PersistentVolumeClaim is not bound.
+/// - The garbage collector knows only the objects that the plan has read, so it misses dependents in collections that
+///   the plan has never listed. When a namespace is deleted, the plan deletes only the objects that it has read.
 /// - Requests for exec, attach and port forwarding, and proxy requests to pods, services and nodes, do not reach the
 ///   cluster. The plan either rejects these requests, or they fail as if the kubelet were unreachable. A GET request
 ///   for an aggregated API is forwarded as a read, even if the request has side effects.

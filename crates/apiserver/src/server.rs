@@ -96,7 +96,8 @@ impl ApiServer {
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime, unless the server has [its own thread](ApiServerConfig::own_thread).
+    /// Panics if called outside of a tokio runtime, unless the server has [its own
+    /// thread](ApiServerConfig::own_thread).
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
         Self::start_with_upstream(config, None).await
     }
@@ -231,7 +232,8 @@ impl ApiServer {
         self.registry.db.restore(&snapshot.objects)
     }
 
-    /// Returns the audit records of the requests that the server has answered so far, at most [`ApiServerConfig::audit`] records.
+    /// Returns the audit records of the requests that the server has answered so far, at most
+    /// [`ApiServerConfig::audit`] records.
     pub fn audit(&self) -> ServerAudit {
         self.registry.audit.read()
     }

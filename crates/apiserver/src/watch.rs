@@ -423,7 +423,8 @@ impl Watcher {
         }
     }
 
-    /// Encodes the next initial object if no other frame is ready. Returns an error if the initial objects are no longer available.
+    /// Encodes the next initial object if no other frame is ready. Returns an error if the initial objects are no
+    /// longer available.
     async fn encode_initial(&mut self) -> Result<(), FeedEnd> {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
@@ -494,7 +495,8 @@ impl Watcher {
         self.state = WatchState::Ending;
     }
 
-    /// Waits until the store reaches the start revision of a streaming list. After a timeout, ends the watch with an ERROR event.
+    /// Waits until the store reaches the start revision of a streaming list. After a timeout, ends the watch with an
+    /// ERROR event.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

@@ -55,7 +55,8 @@ impl Environment {
         self.sized(name, schema, declared)
     }
 
-    /// Declares an optional variable whose type and maximum size come from a schema. The variable's value is a [`Value::Optional`].
+    /// Declares an optional variable whose type and maximum size come from a schema. The variable's value is a
+    /// [`Value::Optional`].
     ///
     /// [`Value::Optional`]: crate::Value::Optional
     #[must_use]
@@ -88,7 +89,8 @@ impl Environment {
         self
     }
 
-    /// Adds the types and functions that only mutating policies can use: `Object`, `JSONPatch` and `jsonpatch.escapeKey`.
+    /// Adds the types and functions that only mutating policies can use: `Object`, `JSONPatch` and
+    /// `jsonpatch.escapeKey`.
     #[must_use]
     pub fn with_patches(mut self) -> Self {
         self.patches = true;

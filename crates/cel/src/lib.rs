@@ -75,11 +75,12 @@
 //!
 //! The functions, error messages and costs match kube-apiserver 1.36 with cel-go 0.26:
 //!
-//! - the grammar of CEL with its macros, two-variable comprehensions, optional syntax (`a.?b`, `a[?0]`, `{?k: v}`), raw and byte strings
+//! - the grammar of CEL with its macros, two-variable comprehensions, optional syntax (`a.?b`, `a[?0]`, `{?k: v}`), raw
+//!   and byte strings
 //! - CEL's standard functions, comparisons of numbers of different types, time zones
 //! - cel-go's libraries for strings (version 2), lists (version 3), sets and optional values
-//! - Kubernetes' libraries for lists, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats,
-//!   the authorizer and JSON patches
+//! - Kubernetes' libraries for lists, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions,
+//!   named formats, the authorizer and JSON patches
 //!
 //! The following features are not available, as in kube-apiserver 1.36: `math.*`, `base64.*`, `cel.bind`, `reverse` of
 //! strings, quoted field names, and lists or maps of mixed types. This crate does not support Protobuf messages,

@@ -1,4 +1,4 @@
-//! Handles numbers, unpaired surrogates and error messages like Go, where `serde_json` differs.
+//! Numbers, unpaired surrogates and error messages as in Go, which differ from `serde_json`.
 
 use serde_json::{Error, Number};
 

@@ -6,7 +6,8 @@
 //!   encoder would write. Each [`StrictFinding`] describes an unknown or duplicate field.
 //! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] parse and write YAML like Kubernetes.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
-//! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
+//! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats
+//!   quantities.
 //!
 //! All functions are pure: they do not perform I/O, read the clock or spawn tasks.
 //!

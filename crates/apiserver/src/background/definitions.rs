@@ -135,7 +135,8 @@ impl Definitions {
         }
     }
 
-    /// Returns the changed definitions and the definitions in the same groups that wait for a name, sorted by creation time.
+    /// Returns the changed definitions and the definitions in the same groups that wait for a name, sorted by creation
+    /// time.
     fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
         let groups: BTreeSet<&str> = changed.iter().map(|key| group_of(key)).collect();
         let waiting = groups.iter().filter_map(|group| self.groups.get(*group)).flat_map(|group| &group.waiting);

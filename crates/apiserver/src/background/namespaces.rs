@@ -105,7 +105,8 @@ fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())
 }
 
-/// Deletes a namespace's contents and returns the remaining objects. Returns `None` if the namespace is no longer terminating.
+/// Deletes a namespace's contents and returns the remaining objects. Returns `None` if the namespace is no longer
+/// terminating.
 async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
     let kinds = registry.kinds();
     let is_content =

@@ -43,11 +43,13 @@ pub enum Fault {
     LoseAnswer(Answer),
     /// Serves reads from the store's state at this revision, like an API server whose watch cache never catches up.
     ///
-    /// Affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this revision or with an earlier
-    /// revision returns the state at this revision. A read with a later revision fails, as if a kube-apiserver's watch cache had not
-    /// reached the revision yet. The revision must still be in the [history](crate::ApiServerConfig::history).
+    /// Affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this revision or
+    /// with an earlier revision returns the state at this revision. A read with a later revision fails, as if a
+    /// kube-apiserver's watch cache had not reached the revision yet. The revision must still be in the
+    /// [history](crate::ApiServerConfig::history).
     Stale(u64),
-    /// Serves reads and watches from an older state of the store, like an API server whose watch cache lags behind but makes progress.
+    /// Serves reads and watches from an older state of the store, like an API server whose watch cache lags behind but
+    /// makes progress.
     ///
     /// - A read returns the older state, with the same rules as for [`Stale`](Self::Stale). A read with a later
     ///   revision waits a limited time for this revision, as in kube-apiserver.
@@ -72,7 +74,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns `true` if the fault applies to a running watch. All other faults apply before the server processes the request.
+    /// Returns `true` if the fault applies to a running watch. All other faults apply before the server processes the
+    /// request.
     pub(super) fn affects_running_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,

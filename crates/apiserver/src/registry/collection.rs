@@ -53,8 +53,9 @@ impl Registry {
     }
 }
 
-/// If the options have a `resourceVersion` without `resourceVersionMatch`, sets `resourceVersionMatch` to `Exact`. kube-apiserver lists the
-/// objects in pages, even without a limit. In a paged list, a `resourceVersion` without `resourceVersionMatch` means `Exact`.
+/// If the options have a `resourceVersion` without `resourceVersionMatch`, sets `resourceVersionMatch` to `Exact`.
+/// kube-apiserver lists the objects in pages, even without a limit. In a paged list, a `resourceVersion` without
+/// `resourceVersionMatch` means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

@@ -175,7 +175,8 @@ fn namespace_is_open(now: &Present, namespace: &str) -> bool {
     now.get(NAMESPACES, namespace).is_some_and(|found| !found.is_deleting())
 }
 
-/// Removes the fields that clients cannot set. If a PUT or an apply request creates the object, the deletion fields are kept.
+/// Removes the fields that clients cannot set. If a PUT or an apply request creates the object, the deletion fields are
+/// kept.
 fn wipe(object: &mut Json, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {

@@ -108,7 +108,8 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Examines the next object. Returns `None` at the end of the snapshot, and `Some(None)` if the object does not match.
+    /// Examines the next object. Returns `None` at the end of the snapshot, and `Some(None)` if the object does not
+    /// match.
     pub(crate) fn scan_next(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
         let matched = self.selection.matches(stored).then(|| stored.clone());
@@ -116,7 +117,8 @@ impl Selected {
         Some(matched)
     }
 
-    /// Returns the cost of [examining](Self::scan_next) and encoding the next object. `shown` computes the cost of encoding.
+    /// Returns the cost of [examining](Self::scan_next) and encoding the next object. `shown` computes the cost of
+    /// encoding.
     pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }

@@ -18,7 +18,8 @@ use pintle_storage::{Charge, Range, Stored};
 use super::Registry;
 use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
 
-/// The maximum number of existing pods to check, and the maximum duration of this check, when a namespace's policy becomes stricter.
+/// The maximum number of existing pods to check, and the maximum duration of this check, when a namespace's policy
+/// becomes stricter.
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 

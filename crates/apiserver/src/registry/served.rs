@@ -65,7 +65,8 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// Returns the cost of encoding the object: the number of bytes of a stored object, or [`offload::ALWAYS`] for a decoded object.
+    /// Returns the cost of encoding the object: the number of bytes of a stored object, or [`offload::ALWAYS`] for a
+    /// decoded object.
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
             ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => stored.weight(),

@@ -257,8 +257,8 @@ mod tests {
         contended_patch_with(conflicts, tries, &|_| ()).await
     }
 
-    /// Patches an object, while another request changes the object during each of the first `conflicts` attempts. Counts
-    /// the attempts in `tries`. Calls `after_change` after each change by the other request.
+    /// Patches an object, while another request changes the object during each of the first `conflicts` attempts.
+    /// Counts the attempts in `tries`. Calls `after_change` after each change by the other request.
     async fn contended_patch_with(
         conflicts: usize,
         tries: &AtomicUsize,

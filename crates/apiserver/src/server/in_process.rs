@@ -25,8 +25,9 @@ use super::thread::{OwnRuntime, server_ended};
 /// Implements [`tower_service::Service`] for [`http::Request`]s, so kube's `Client::new` and other
 /// clients accept an `InProcess`. All clones call the same server.
 ///
-/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The server uses only the path and
-/// the query of the request's URI. The caller is an administrator, unless the request has an `Authorization` header.
+/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The server
+/// uses only the path and the query of the request's URI. The caller is an administrator, unless the request has an
+/// `Authorization` header.
 ///
 /// Calls use no connection. Therefore, the following features and limits do not apply:
 ///
@@ -91,8 +92,9 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The error for a call to a stopped server. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server stopped
-    /// before the call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during the call.
+    /// The error for a call to a stopped server. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if
+    /// the server stopped before the call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server
+    /// stopped during the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 

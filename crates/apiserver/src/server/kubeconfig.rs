@@ -10,7 +10,8 @@ pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> Str
     if let Some(ca) = ca {
         cluster["certificate-authority-data"] = STANDARD.encode(ca).into();
     }
-    // A server without authentication accepts any token. Without a token, kubectl would prompt for a user name and a password.
+    // A server without authentication accepts any token. Without a token, kubectl would prompt for a user name and a
+    // password.
     let user = json!({"token": token.map_or("admin", Secret::expose)});
     let config = json!({
         "apiVersion": "v1",

@@ -1,4 +1,5 @@
-//! Accepts connections. Each connection has its own task, including WebSockets. All connection tasks end when the server stops.
+//! Accepts connections. Each connection has its own task, including WebSockets. All connection tasks end when the
+//! server stops.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,7 +43,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The pause after a failed accept, for example because the process has no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Returns the maximum number of concurrent connections: the smaller of `wanted` and half of the process's open file limit.
+/// Returns the maximum number of concurrent connections: the smaller of `wanted` and half of the process's open file
+/// limit.
 pub(super) fn connection_limit(wanted: usize) -> usize {
     wanted.min(max_open_files().unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
 }

@@ -29,7 +29,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Document>, LoadError> {
     Ok(documents)
 }
 
-/// Returns the objects of each document in a manifest's text. The iterator ends after the error of an unreadable document.
+/// Returns the objects of each document in a manifest's text. The iterator ends after the error of an unreadable
+/// document.
 pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Json>, String>> {
     schema::yaml_documents(manifest).map(|document| {
         Ok(match document? {

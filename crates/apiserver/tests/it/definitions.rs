@@ -1,4 +1,5 @@
-//! Tests of CustomResourceDefinitions: name conflicts with built-in kinds, size limits, and the deletion of custom resources.
+//! Tests of CustomResourceDefinitions: name conflicts with built-in kinds, size limits, and the deletion of custom
+//! resources.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -1,5 +1,5 @@
-//! Sends requests with random bodies, patches, schemas, selectors and headers. The server must respond to each request and continue to run.
-//! The server's threads have the default stack of 2 MiB, so unbounded recursion aborts the test.
+//! Sends requests with random bodies, patches, schemas, selectors and headers. The server must respond to each request
+//! and continue to run. The server's threads have the default stack of 2 MiB, so unbounded recursion aborts the test.
 
 use std::io::Write as _;
 

@@ -34,7 +34,8 @@ async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-/// Asserts that the cluster has not received any writes. Returns the lines of the plan's text form, without the summary.
+/// Asserts that the cluster has not received any writes. Returns the lines of the plan's text form, without the
+/// summary.
 async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     assert!(live.audit().writes().is_empty(), "{:?}", live.audit().writes());
     let text = plan.changes().await.to_string();

@@ -186,7 +186,8 @@ async fn post_in_process(service: &pintle_apiserver::InProcess, path: &str, obje
     service.clone().call(request).await.expect("an answer").status().as_u16()
 }
 
-/// If another client changes the object during the webhook call, the server must call the webhook again with the new object.
+/// If another client changes the object during the webhook call, the server must call the webhook again with the new
+/// object.
 #[tokio::test]
 async fn concurrent_change_is_reviewed_again() {
     let gate = Arc::new(Semaphore::new(0));

@@ -85,7 +85,8 @@ impl<'a> List<'a> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
 
-    /// Returns the item at `index`, or `None` if the index is out of range. Fails if the item does not conform to its schema.
+    /// Returns the item at `index`, or `None` if the index is out of range. Fails if the item does not conform to its
+    /// schema.
     pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
         let mut layout = &self.0;
         loop {

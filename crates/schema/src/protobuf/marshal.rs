@@ -137,7 +137,8 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// Encodes a value as the field `number`. Null encodes to no bytes. Each item of a list is encoded as a separate field with this number.
+/// Encodes a value as the field `number`. Null encodes to no bytes. Each item of a list is encoded as a separate field
+/// with this number.
 struct Put<'a> {
     number: u32,
     ty: &'a Type,

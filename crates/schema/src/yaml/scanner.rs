@@ -102,8 +102,8 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Returns `true` if the scanner needs more tokens before it can return the first token. A later token can turn the first token into a
-    /// key.
+    /// Returns `true` if the scanner needs more tokens before it can return the first token. A later token can turn the
+    /// first token into a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);

@@ -16,7 +16,8 @@ use pintle_authz::AdmissionWebhook;
 use pintle_kinds::{Kind, Origin};
 use pintle_storage::Charge;
 
-/// The key of a webhook in a [`Reinvocation`]: the name of its configuration and the webhook's index in the configuration.
+/// The key of a webhook in a [`Reinvocation`]: the name of its configuration and the webhook's index in the
+/// configuration.
 pub(in crate::registry) type WebhookKey = (String, usize);
 
 /// Calls the mutating webhooks, one after the other.
@@ -136,8 +137,8 @@ fn ask(
     })
 }
 
-/// Adds the webhook's warnings to the response. Returns an error if the webhook denies the request, or if the call failed and the
-/// failure policy is `Fail`. Returns `None` if the failure policy ignores the failure.
+/// Adds the webhook's warnings to the response. Returns an error if the webhook denies the request, or if the call
+/// failed and the failure policy is `Fail`. Returns `None` if the failure policy ignores the failure.
 fn accepted(
     request: &AdmissionRequest<'_>,
     webhook: &AdmissionWebhook,

@@ -30,7 +30,8 @@ impl Gap {
 }
 
 impl Scanner<'_> {
-    /// Reads blanks and line breaks. Calls `allows` for each blank. The callback can return an error, for example for a tab.
+    /// Reads blanks and line breaks. Calls `allows` for each blank. The callback can return an error, for example for a
+    /// tab.
     fn scan_gap(&mut self, gap: &mut Gap, allows: impl Fn(&Self, bool) -> Scanned<()>) -> Scanned<()> {
         while self.cursor.is_blank(0) || self.cursor.is_break(0) {
             if self.cursor.is_blank(0) {
