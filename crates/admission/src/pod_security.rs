@@ -139,7 +139,8 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template, in the order of the rules. Violations of baseline rules come first.
+    /// Returns the violations of a pod or a pod template, in the order of the rules. Violations of baseline rules come
+    /// first.
     pub fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {

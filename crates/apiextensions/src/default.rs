@@ -5,8 +5,8 @@ use pintle_json::Json;
 use super::structural::Structural;
 use super::weight;
 
-/// Drops nulls in fields that are not nullable and have no default. Call this function for all decoded objects except the body of a
-/// server-side apply.
+/// Drops nulls in fields that are not nullable and have no default. Call this function for all decoded objects except
+/// the body of a server-side apply.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -33,7 +33,8 @@ fn takes_null(schema: &Structural) -> bool {
     schema.nullable
 }
 
-/// The maximum total size of the defaults for one object, in bytes. An object with more defaults would be too large for the store.
+/// The maximum total size of the defaults for one object, in bytes. An object with more defaults would be too large for
+/// the store.
 const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Adds the defaults of fields that are absent, or that are null but not nullable.

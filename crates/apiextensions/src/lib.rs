@@ -4,8 +4,8 @@
 //!
 //! - [`settle`] implements kube-apiserver's naming and establishing controllers: it accepts names and establishes
 //!   definitions.
-//! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates objects with the
-//!   definition's schema, and evaluates the schema's CEL rules.
+//! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and
+//!   validates objects with the definition's schema, and evaluates the schema's CEL rules.
 //! - [`with_definition_strategy`] adds the strategy of the kind CustomResourceDefinition.
 //! - [`rule_costs`] estimates the costs of CEL rules ([`RuleCost`]).
 //!

@@ -22,7 +22,8 @@ pub(crate) use compile::{Compiled, RuleEnvironments, RuleSource};
 pub(crate) use evaluate::{DefaultBudget, evaluate};
 pub(crate) use field_path::is_valid as is_valid_field_path;
 
-/// The cost limits for evaluating one expression (`PerCallLimit`) and all expressions for one object (`RuntimeCELCostBudget`).
+/// The cost limits for evaluating one expression (`PerCallLimit`) and all expressions for one object
+/// (`RuntimeCELCostBudget`).
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 

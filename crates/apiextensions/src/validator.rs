@@ -216,7 +216,8 @@ impl Validation {
         (fitting, best.unwrap_or_default())
     }
 
-    /// Validates the value against a branch. The steps for the branch are included in the limit of the whole validation.
+    /// Validates the value against a branch. The steps for the branch are included in the limit of the whole
+    /// validation.
     fn try_branch(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> Self {
         let mut branch = Self { steps_left: self.steps_left, is_default: self.is_default, ..Self::default() };
         branch.validate_changed(schema, value, None, path);

@@ -62,7 +62,8 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. A request matches if it comes from one of the subjects and matches a resource rule or a path rule.
+/// A rule of a flow schema. A request matches if it comes from one of the subjects and matches a resource rule or a
+/// path rule.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,

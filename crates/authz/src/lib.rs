@@ -2,7 +2,8 @@
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs service account tokens.
+//! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs
+//!   service account tokens.
 //! - [`authorize`] and [`decide`] determine whether a user may send a request,
 //!   based on its [`Attributes`]. [`Authorizer`] indexes the RBAC rules.
 //! - [`check_grant`] rejects roles and bindings that grant permissions that their author does not have.

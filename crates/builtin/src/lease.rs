@@ -11,8 +11,8 @@ pub(crate) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
-    /// Whether coordinated leader election is enabled. If coordinated leader election is disabled, new leases cannot contain a strategy or
-    /// a preferred holder.
+    /// Whether coordinated leader election is enabled. If coordinated leader election is disabled, new leases cannot
+    /// contain a strategy or a preferred holder.
     pub(crate) coordinated: bool,
 }
 

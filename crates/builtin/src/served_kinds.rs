@@ -142,8 +142,8 @@ fn of_stored(resource: &str) -> Option<&'static Kind> {
     kinds.get(resource)
 }
 
-/// Returns the values of the object's selectable fields, in the order of `Kind::field_labels`. The store indexes objects
-/// by these values. The result is empty if no built-in kind has the store name `resource`.
+/// Returns the values of the object's selectable fields, in the order of `Kind::field_labels`. The store indexes
+/// objects by these values. The result is empty if no built-in kind has the store name `resource`.
 pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(kind) = of_stored(resource) else { return Vec::new() };
     let labels = kind.field_labels().unwrap_or_default();

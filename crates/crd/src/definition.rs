@@ -205,7 +205,7 @@ pub enum MergeError {
     /// The definitions have different names. Contains two of the names.
     #[error("{0:?} and {1:?} are different definitions; give all versions the same group and plural")]
     Names(String, String),
-    /// No version or more than one version is the storage version. Contains the number of storage versions.
+    /// The merged definition would have no storage version, or more than one. Contains the number of storage versions.
     #[error("{}", stored(*.0))]
     Stored(usize),
     /// Two definitions contain this version.

@@ -78,7 +78,8 @@
 //! - A set of scalars becomes a list with the list type `set`. [`Conditions`](pintle_meta::Conditions) become a list
 //!   with the list type `map`.
 //! - Formats that kube-apiserver does not support, such as `uint32`, are removed. The bounds of the numbers are kept.
-//! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
+//! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self
+//!   > 0"}]))]`.
 //!
 //! If the status is a subresource, the `status` field must be an `Option` or have a serde default. Other types of
 //! `status` cause a compile error, because a new object has no status.

@@ -2,7 +2,8 @@
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`Documents`] encodes and caches the documents. A [`DocumentScope`] selects a document, and a [`DocumentForm`] its encoding.
+//! - [`Documents`] encodes and caches the documents. A [`DocumentScope`] selects a document, and a [`DocumentForm`] its
+//!   encoding.
 //! - [`api_versions`], [`group`] and [`resource_list`] describe groups, versions and resources in the legacy form.
 //! - [`inlined`] returns the schema of a kind without references.
 //!

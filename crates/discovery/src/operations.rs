@@ -266,7 +266,8 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have a single route.
+/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have a
+/// single route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }

@@ -85,7 +85,8 @@ pub struct WriteContext<'a> {
     pub now: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
-    /// The paths of fields that this write cannot change. For example, a write of the whole object cannot change `status`.
+    /// The paths of fields that this write cannot change. For example, a write of the whole object cannot change
+    /// `status`.
     pub reset: &'a [&'a [&'a str]],
     /// The served versions of a custom resource, in the form `group/version`. Entries in `managedFields` with other
     /// versions are dropped. If empty, all entries are kept.

@@ -5,7 +5,8 @@ use std::fmt;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::Json;
 
-/// Applies validation rules to an object and collects the errors. Field arguments are paths as in error messages, such as `spec.ports`.
+/// Applies validation rules to an object and collects the errors. Field arguments are paths as in error messages, such
+/// as `spec.ports`.
 #[derive(Debug)]
 pub struct Check<'a> {
     object: &'a Json,

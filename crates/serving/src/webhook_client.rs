@@ -74,8 +74,8 @@ fn is_clock_paused() -> bool {
     before == Instant::now()
 }
 
-/// Sends a review on a blocking thread with its own tokio runtime and clock. The paused clock of a test does not advance
-/// while the thread waits for the response.
+/// Sends a review on a blocking thread with its own tokio runtime and clock. The paused clock of a test does not
+/// advance while the thread waits for the response.
 async fn send_on_other_thread(
     target: WebhookTarget,
     review: String,

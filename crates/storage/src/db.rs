@@ -255,7 +255,8 @@ impl Db {
         inner.followers.remove(resource);
     }
 
-    /// Calls `question` with the current state of the store. The returned feed contains all later changes of the resource.
+    /// Calls `question` with the current state of the store. The returned feed contains all later changes of the
+    /// resource.
     pub fn follow<R>(
         &self,
         resource: &ResourceKey,

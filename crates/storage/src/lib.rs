@@ -2,7 +2,8 @@
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`Db`] protects the store with a lock, publishes the current state for lock-free reads, and notifies followers of changes.
+//! - [`Db`] protects the store with a lock, publishes the current state for lock-free reads, and notifies followers of
+//!   changes.
 //! - A [`Feed`] delivers the changes of one resource, and [`Changes`] delivers the changes of several resources.
 //! - A [`ContinueToken`](continue_token::ContinueToken) identifies the next page of a list.
 //! - [`Committed`](committed::Committed) records the last write of a request.

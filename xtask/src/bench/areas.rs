@@ -16,8 +16,8 @@
 //! ```
 //!
 //! The line below the name contains the number of runs and the [`Around`]. Then, each variant of our side has a command
-//! and indented rows, and each peer has a command. A command is a kind of [`Program`], a program and its arguments. A row
-//! is a unit and goals.
+//! and indented rows, and each peer has a command. A command is a kind of [`Program`], a program and its arguments. A
+//! row is a unit and goals.
 
 use anyhow::{Context, bail};
 

@@ -37,7 +37,8 @@ impl<'a> PodView<'a> {
         pod.into_iter().chain(named("container", &containers)).collect()
     }
 
-    /// Describes the pod and the containers with a profile other than `RuntimeDefault` or `Localhost`. Adds these profile types to `types`.
+    /// Describes the pod and the containers with a profile other than `RuntimeDefault` or `Localhost`. Adds these
+    /// profile types to `types`.
     pub(super) fn describe_restricted_profiles(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
         self.describe_matching(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };

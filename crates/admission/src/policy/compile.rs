@@ -61,8 +61,8 @@ impl Expressions {
         compile(&self.without_authorizer, text, &[Type::String])
     }
 
-    /// Compiles a mutation. If `is_patch` is `true`, the expression must return a list of `JSONPatch` objects. If `is_patch` is `false`,
-    /// the expression must return an apply configuration of type `Object`.
+    /// Compiles a mutation. If `is_patch` is `true`, the expression must return a list of `JSONPatch` objects. If
+    /// `is_patch` is `false`, the expression must return an apply configuration of type `Object`.
     pub fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };

@@ -26,12 +26,14 @@ pub struct Candidate<'a> {
 pub struct Matched<'a> {
     pub object: Option<&'a Json>,
     pub old_object: Option<&'a Json>,
-    /// The namespace that contains the object, or the object itself if it is a Namespace. `None` for other cluster-scoped objects.
+    /// The namespace that contains the object, or the object itself if it is a Namespace. `None` for other
+    /// cluster-scoped objects.
     pub namespace: Option<&'a Json>,
 }
 
-/// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's version. The other
-/// candidates describe the request in the resource's other versions. With the match policy `Exact`, only the first candidate can match.
+/// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's
+/// version. The other candidates describe the request in the resource's other versions. With the match policy `Exact`,
+/// only the first candidate can match.
 pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);

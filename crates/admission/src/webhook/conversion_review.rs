@@ -19,7 +19,8 @@ pub fn conversion_review<'a>(webhook: &ConversionWebhook, to: &str, objects: imp
     review_body::write("ConversionReview", &api_version, &json!({"desiredAPIVersion": to, "objects": objects}))
 }
 
-/// Reads the converted objects from a webhook's response. `sent` contains the objects in the review, which have the version `from`.
+/// Reads the converted objects from a webhook's response. `sent` contains the objects in the review, which have the
+/// version `from`.
 pub fn read_conversion_response(
     webhook: &ConversionWebhook,
     uid: &str,

@@ -7,7 +7,8 @@ use super::children::fields;
 use crate::field_path::FieldPath;
 use crate::rules::{Compiled, Level, RuleEnvironments, RuleSource, is_valid_field_path};
 
-/// The maximum estimated costs of one rule (`StaticEstimatedCostLimit`) and of a schema (`StaticEstimatedCRDCostLimit`).
+/// The maximum estimated costs of one rule (`StaticEstimatedCostLimit`) and of a schema
+/// (`StaticEstimatedCRDCostLimit`).
 const RULE_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
 /// The maximum number of rules that are listed in the error about a schema's total cost.

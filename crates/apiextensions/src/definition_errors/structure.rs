@@ -17,7 +17,8 @@ const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "de
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
-/// Returns the errors of a version's schema. Validating the defaults of a whole definition takes at most `steps` validation steps.
+/// Returns the errors of a version's schema. Validating the defaults of a whole definition takes at most `steps`
+/// validation steps.
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
     let path = FieldPath::Start(path);
     let mut errors = FieldErrors::default();
@@ -287,7 +288,8 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Validates an embedded resource (`x-kubernetes-embedded-resource`). `more` is true if the schema has `additionalProperties`.
+/// Validates an embedded resource (`x-kubernetes-embedded-resource`). `more` is true if the schema has
+/// `additionalProperties`.
 fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldErrors) {
     let type_name = schema.text("/type");
     let empty = schema.get("properties").is_none_or(Json::is_empty);

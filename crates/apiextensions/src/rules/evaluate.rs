@@ -10,12 +10,14 @@ use super::{CALL_BUDGET, CompiledRule, OBJECT_BUDGET, RuleTree};
 use crate::field_path::FieldPath;
 use crate::structural::Structural;
 
-/// The maximum length of a message expression's result, in bytes (Kubernetes' `MaxEvaluatedMessageExpressionSizeBytes`).
+/// The maximum length of a message expression's result, in bytes (Kubernetes'
+/// `MaxEvaluatedMessageExpressionSizeBytes`).
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Evaluates the rules for an object. `shape` must be the schema of the rule tree. For an update, `old` is the stored object.
+/// Evaluates the rules for an object. `shape` must be the schema of the rule tree. For an update, `old` is the stored
+/// object.
 ///
 /// If the value is unchanged, a violation becomes a warning, unless the rule uses `oldSelf`. If the total cost exceeds
 /// the budget, the remaining rules are not evaluated.
@@ -58,7 +60,8 @@ impl DefaultBudget {
     }
 }
 
-/// A rule's variables. Unlike an [`Activation`](pintle_cel::Activation), this type does not allocate memory on the heap.
+/// A rule's variables. Unlike an [`Activation`](pintle_cel::Activation), this type does not allocate memory on the
+/// heap.
 struct RuleVariables<'a> {
     value: Result<Value<'a>, Failure>,
     old: Option<Result<Value<'a>, Failure>>,

@@ -50,8 +50,8 @@ impl Requester {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Fails if the deadline has passed. A request that has timed out must not write, because the write could conflict with the client's
-    /// retry.
+    /// Fails if the deadline has passed. A request that has timed out must not write, because the write could conflict
+    /// with the client's retry.
     pub fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }

@@ -99,7 +99,8 @@ pub struct WebhookCalls(Arc<Mutex<Calls>>);
 struct Calls {
     answers: HashMap<WebhookCall, WebhookAnswer>,
     missing_calls: Vec<WebhookCall>,
-    /// The results of conversions, or the reasons why they failed. The keys are the requested version and the object's JSON.
+    /// The results of conversions, or the reasons why they failed. The keys are the requested version and the object's
+    /// JSON.
     conversions: HashMap<(String, String), Result<Arc<Json>, String>>,
     missing_conversions: Vec<MissingConversion>,
     /// The error of the first failed conversion that an attempt needed.

@@ -73,7 +73,8 @@ struct Subject {
     display: Box<str>,
 }
 
-/// The users that match a subject of a binding. A service account is a user named `system:serviceaccount:NAMESPACE:NAME`.
+/// The users that match a subject of a binding. A service account is a user named
+/// `system:serviceaccount:NAMESPACE:NAME`.
 #[derive(Debug)]
 enum SubjectMatcher {
     User(Box<str>),

@@ -92,8 +92,8 @@ fn source(event: &Json) -> Json {
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
-    // An event with an `eventTime` can refer to an object in any namespace. If the object is cluster-scoped, the event must be in `default`
-    // or `kube-system`.
+    // An event with an `eventTime` can refer to an object in any namespace. If the object is cluster-scoped, the event
+    // must be in `default` or `kube-system`.
     let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),

@@ -51,7 +51,8 @@ fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     new.into_iter().chain(old.filter(|_| old != new))
 }
 
-/// The followers of one resource, grouped by scope. The cost of notifying one scope does not depend on the followers of other scopes.
+/// The followers of one resource, grouped by scope. The cost of notifying one scope does not depend on the followers of
+/// other scopes.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     all: Option<RecentChanges>,
@@ -213,7 +214,8 @@ impl Feed {
         }
     }
 
-    /// Returns `true` if the resource's history was dropped, because the resource was removed or replaced. No more changes follow.
+    /// Returns `true` if the resource's history was dropped, because the resource was removed or replaced. No more
+    /// changes follow.
     pub fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }

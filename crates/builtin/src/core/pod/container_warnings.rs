@@ -149,7 +149,8 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Classifies how a port overlaps with another port of the same number and protocol. Returns `None` if the overlap causes no warning.
+    /// Classifies how a port overlaps with another port of the same number and protocol. Returns `None` if the overlap
+    /// causes no warning.
     fn overlap(&self, other: &Self) -> Option<&'static str> {
         match () {
             () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),

@@ -54,8 +54,8 @@ fn node_port_claim(port: i64) -> String {
     format!("node port {port}")
 }
 
-/// Allocates missing addresses and ports, and checks requested addresses and ports. Fails at the first address or port that cannot be
-/// allocated.
+/// Allocates missing addresses and ports, and checks requested addresses and ports. Fails at the first address or port
+/// that cannot be allocated.
 pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
     if object.text("/spec/type") == "ExternalName" {
         return Ok(());
