@@ -15,8 +15,7 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, ServerSnapshot, 
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The address to listen on. Without --token-auth-file, every client that can connect to the address is an
-    /// administrator.
+    /// The address to listen on. Without --token-auth-file, every client that can connect to the address is an administrator.
     #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     bind: IpAddr,
     /// The port to listen on. 0 selects a free port.
@@ -25,23 +24,23 @@ struct Arguments {
     /// Serve TLS with a certificate that is generated at startup.
     #[arg(long)]
     tls: bool,
-    /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed
-    /// use the same values. Anyone who knows the seed can derive all of these values.
+    /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed use the same values.
+    /// Anyone who knows the seed can derive all of these values.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Authenticate users by the tokens in this CSV file, whose lines have the form token,user,uid,"group1,group2".
-    /// Without this file, every caller is an administrator.
+    /// Authenticate users by the tokens in this CSV file, whose lines have the form token,user,uid,"group1,group2". Without this file,
+    /// every caller is an administrator.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// Accept this host name of the server in requests without TLS. Only needed without --token-auth-file, if clients
-    /// use a DNS name instead of an IP address. Can be repeated.
+    /// Accept this host name of the server in requests without TLS. Only needed without --token-auth-file, if clients use a DNS name
+    /// instead of an IP address. Can be repeated.
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     /// Create the objects in this manifest, or in all manifests below this folder. Can be repeated.
     #[arg(long, value_name = "PATH")]
     load: Vec<PathBuf>,
-    /// Create the custom resource definitions in this manifest, or in all manifests below this folder. The definitions
-    /// are established before the objects of --load are created. Can be repeated.
+    /// Create the custom resource definitions in this manifest, or in all manifests below this folder. The definitions are established
+    /// before the objects of --load are created. Can be repeated.
     #[arg(long, value_name = "PATH")]
     crd: Vec<PathBuf>,
     /// Start with the objects in this file, if the file exists. Write all objects to the file at exit.
@@ -57,8 +56,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check CustomResourceDefinitions, the costs of their rules, and custom resources, without a server. The command
-    /// fails if a manifest is rejected.
+    /// Check CustomResourceDefinitions, the costs of their rules, and custom resources, without a server. The command fails if a manifest
+    /// is rejected.
     CheckCrd {
         /// Manifests that must be accepted, or folders with such manifests.
         #[arg(value_name = "PATH", required = true)]
