@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::key::{RequestKey, Text};
@@ -113,6 +114,8 @@ pub(crate) type Report = Box<dyn FnOnce() + Send>;
 pub(crate) trait Watched: Send + Sync {
     fn limit(&self) -> Duration;
 
+    fn has_blocked(&self) -> bool;
+
     /// Returns a report for each blocked call that has not been reported yet.
     fn new_reports(&self) -> Vec<Report>;
 
@@ -122,6 +125,10 @@ pub(crate) trait Watched: Send + Sync {
 impl<K: RequestKey> Watched for Polls<K> {
     fn limit(&self) -> Duration {
         self.limit
+    }
+
+    fn has_blocked(&self) -> bool {
+        !self.blocked().is_empty()
     }
 
     fn new_reports(&self) -> Vec<Report> {
@@ -200,6 +207,7 @@ pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {
     controllers: Mutex<Vec<Arc<dyn Watched>>>,
+    runtime: Option<Handle>,
     exit: Option<Exit>,
     has_ended: Mutex<bool>,
     ended: Condvar,
@@ -223,7 +231,8 @@ impl Watchdog {
         let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
         let (controllers, has_ended) = (Mutex::new(controllers), Mutex::new(false));
-        let shared = Arc::new(Shared { controllers, exit, has_ended, ended: Condvar::new() });
+        let runtime = Handle::try_current().ok();
+        let shared = Arc::new(Shared { controllers, runtime, exit, has_ended, ended: Condvar::new() });
         let watched = shared.clone();
         let run = with_current_subscriber(move || watched.run(tick));
         if let Err(error) = thread::Builder::new().name("pintle-watchdog".into()).spawn(run) {
@@ -262,6 +271,7 @@ impl Shared {
                 return;
             }
             drop(has_ended);
+            self.wake_another_thread();
             reports.extend(self.controllers().iter().flat_map(|polls| polls.new_reports()));
             reports.truncate(MAX_WAITING);
             let is_reporting = running.as_ref().is_some_and(|ended| ended.try_recv() == Err(TryRecvError::Empty));
@@ -276,6 +286,16 @@ impl Shared {
                 let waited = self.ended.wait_timeout(has_ended, if stopped.is_some() { tick / 10 } else { tick });
                 has_ended = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
+        }
+    }
+
+    /// Wakes a thread of the runtime if a call blocks its thread. The blocked thread can be the one that waits for the
+    /// runtime's timers and sockets, and tokio does not give this task to another thread by itself.
+    fn wake_another_thread(&self) {
+        if let Some(runtime) = &self.runtime
+            && self.controllers().iter().any(|polls| polls.has_blocked())
+        {
+            drop(runtime.spawn(async {}));
         }
     }
 

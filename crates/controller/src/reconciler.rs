@@ -26,9 +26,10 @@ use crate::key::RequestKey;
 /// # Blocking
 ///
 /// A reconciliation must not block its thread, for example with a blocking client, a lock that is held for long, or a
-/// long computation. A blocked thread cannot run other tasks. A timeout, a loss of leadership or a stop cannot end a
-/// reconciliation that blocks its thread. Move blocking work to `tokio::task::spawn_blocking` and await the returned
-/// handle.
+/// long computation. A blocked thread cannot run other tasks. It can also delay the timers and sockets of the whole
+/// runtime, for at most 1.5 times [`blocked_after`](crate::ControllerConfig::blocked_after) if the runtime has another
+/// idle thread. A timeout, a loss of leadership or a stop cannot end a reconciliation that blocks its thread. Move
+/// blocking work to `tokio::task::spawn_blocking` and await the returned handle.
 ///
 /// If a reconciliation blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after), the
 /// controller reports it in the logs and metrics, and the replica becomes unready. If the reconciliation still blocks

@@ -2,6 +2,8 @@
 
 use std::env;
 use std::process::Command;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -234,6 +236,36 @@ async fn run_ends_despite_blocked_call_and_next_run_fails() {
     assert!(error.contains("in flight: ns/blocks; queued: ns/next"), "{error}");
     let error = controller.run(&CancellationToken::new()).await.unwrap_err().to_string();
     assert!(error.contains("an earlier run") && error.contains("ns/blocks"), "{error}");
+}
+
+/// The reconciliation blocks the thread that waits for the runtime's timers, because a timer starts the reconciliation.
+#[test]
+fn timers_fire_while_a_call_blocks_one_thread() {
+    let (door, metrics) = (Door::default(), TestMetrics::default());
+    let _open = door.opens_at_end();
+    let (trigger, controller, calls) = blocking(&door, soon(&metrics));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let stop = CancellationToken::new();
+    let token = stop.clone();
+    let run = runtime.spawn(async move { controller.run(&token).await });
+    runtime.spawn(async move {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        trigger.trigger(key("blocks"));
+    });
+    let fired = Arc::new(AtomicUsize::new(0));
+    let timers = fired.clone();
+    runtime.spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            timers.fetch_add(1, Relaxed);
+        }
+    });
+    until("the reconciler is called", || !calls.lock().unwrap().is_empty());
+    let before = fired.load(Relaxed);
+    until("timers fire", || fired.load(Relaxed) > before + 100);
+    door.open();
+    stop.cancel();
+    runtime.block_on(run).unwrap().unwrap();
 }
 
 const CHILD: &str = "PINTLE_TEST_BLOCKED_CHILD";
