@@ -3,6 +3,8 @@
 //! A controller applies all its children in each reconciliation. Most of these applies would change nothing. This
 //! module remembers the last apply of each child and compares it with the cached object.
 
+mod differences;
+
 use std::any::TypeId;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,6 +17,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::differences::{is_zero, visit_differences};
 use crate::contention::Contention;
 
 /// If a reconciled object has at most this many remembered children, the controller does not check whether the children
@@ -113,6 +116,11 @@ struct Last {
     /// values. For example, the server normalizes quantities, or another writer adds items to a list. Applying the same
     /// configuration again would not change these fields.
     differences: HashMap<Vec<String>, Option<u64>>,
+    /// Whether a field of the configuration is missing in the stored object and is not a zero value. For example, the
+    /// server turns the `stringData` of a Secret into `data`. The configuration is then applied again after each change
+    /// of the object, because another writer may have changed the converted field. An apply that changes nothing does
+    /// not change the resourceVersion, so each foreign change causes at most one apply.
+    has_unstored: bool,
     contention: Contention,
 }
 
@@ -164,7 +172,7 @@ impl Applied {
         let last = self.by_target.get_mut(target).filter(|last| last.is_of(configuration, live));
         let Some(last) = last else { return Comparison::Changed };
         let mut overwritten = None;
-        visit_differences(encoded, configuration, &mut |path, live| {
+        visit_differences(encoded, configuration, &mut |path, live, _| {
             let is_known = last.differences.get(path) == Some(&live.map(digest));
             if !is_known {
                 overwritten.get_or_insert_with(|| path.to_vec());
@@ -172,7 +180,7 @@ impl Applied {
         });
         match overwritten {
             Some(path) => Comparison::Overwritten(path),
-            None if last.has_unstored() => Comparison::Changed,
+            None if last.has_unstored => Comparison::Changed,
             None => {
                 last.version = live.resource_version().into();
                 Comparison::Current
@@ -210,8 +218,9 @@ impl Applied {
     #[must_use]
     fn insert(&mut self, target: Target, configuration: &Value, stored: &impl Object, encoded: &Value) -> Vec<Target> {
         let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
-        let mut differences = HashMap::new();
-        visit_differences(encoded, configuration, &mut |path, stored| {
+        let (mut differences, mut has_unstored) = (HashMap::new(), false);
+        visit_differences(encoded, configuration, &mut |path, stored, applied| {
+            has_unstored |= stored.is_none() && !is_zero(applied);
             differences.insert(path.to_vec(), stored.map(digest));
         });
         let is_concurrent = self.in_flight.get(&target).is_some_and(|applies| applies.is_concurrent);
@@ -220,6 +229,7 @@ impl Applied {
             uid: stored.uid().into(),
             version: stored.resource_version().into(),
             differences,
+            has_unstored,
             contention,
         };
         self.by_target.insert(target, last);
@@ -285,14 +295,6 @@ impl Drop for Apply<'_> {
 }
 
 impl Last {
-    /// Returns `true` if a field of the configuration is missing in the stored object. For example, the server turns
-    /// the `stringData` of a Secret into `data`. The configuration is then applied again after each change of the
-    /// object, because another writer may have changed the converted field. An apply that changes nothing does not
-    /// change the resourceVersion, so each foreign change causes at most one apply.
-    fn has_unstored(&self) -> bool {
-        self.differences.values().any(Option::is_none)
-    }
-
     fn is_of(&self, configuration: &Value, live: &impl Object) -> bool {
         self.configuration == Some(digest(configuration)) && self.uid == live.uid()
     }
@@ -302,59 +304,6 @@ fn digest(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
     hasher.finish()
-}
-
-/// The fields that specify the type of an object. Decoded objects may not have these fields.
-const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
-/// The list of conditions. The server merges the items of this list by their `type`.
-const CONDITIONS: [&str; 2] = ["status", "conditions"];
-
-type Visit<'a> = dyn FnMut(&[String], Option<&Value>) + 'a;
-
-/// Calls `visit` for each field of `applied` that is missing in `live` or has a different value in `live`.
-fn visit_differences(live: &Value, applied: &Value, visit: &mut Visit<'_>) {
-    let mut path = Vec::new();
-    match applied {
-        Value::Object(fields) => {
-            fields.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())).for_each(|(name, field)| {
-                within_member(name, &mut path, |path| visit_field(live.get(name), field, path, visit))
-            })
-        }
-        _ => visit_field(Some(live), applied, &mut path, visit),
-    }
-}
-
-fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, visit: &mut Visit<'_>) {
-    match (live, applied) {
-        (Some(Value::Object(live)), Value::Object(applied)) => applied.iter().for_each(|(name, field)| {
-            within_member(name, path, |path| visit_field(live.get(name), field, path, visit))
-        }),
-        (Some(Value::Array(live)), Value::Array(applied)) if *path == CONDITIONS => {
-            for (index, item) in applied.iter().enumerate() {
-                let found = live.iter().find(|live| live["type"] == item["type"]);
-                within_member(&index.to_string(), path, |path| visit_field(found, item, path, visit));
-            }
-        }
-        // The server may add default fields to list items. If the lengths differ, another manager may have added items,
-        // so only the server can merge the lists.
-        (Some(Value::Array(live)), Value::Array(applied)) if live.len() == applied.len() => {
-            for (index, (live, item)) in live.iter().zip(applied).enumerate() {
-                within_member(&index.to_string(), path, |path| visit_field(Some(live), item, path, visit));
-            }
-        }
-        // Types may omit empty maps and lists when they are serialized.
-        (None, Value::Object(applied)) if applied.is_empty() => {}
-        (None, Value::Array(applied)) if applied.is_empty() => {}
-        (Some(live), applied) if live == applied => {}
-        _ => visit(path, live),
-    }
-}
-
-/// Calls `check` with `name` appended to the path.
-fn within_member(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>)) {
-    path.push(name.to_owned());
-    check(path);
-    path.pop();
 }
 
 #[cfg(test)]
@@ -383,27 +332,6 @@ mod tests {
     fn compared(applied: &mut Applied, configuration: &Value, live: &DynamicObject, encoded: &Value) -> Comparison {
         let compared = applied.compare(&target(), configuration, live);
         compared.unwrap_or_else(|| applied.compare_fields(&target(), configuration, live, encoded))
-    }
-
-    #[test]
-    fn live_object_contains_what_was_applied() {
-        for (live, applied, expected) in [
-            (json!({"a": 1, "b": 2}), json!({"a": 1}), true),
-            (json!({"a": 1}), json!({"a": 1, "b": 2}), false),
-            (json!({"a": {"x": 1, "y": 2}}), json!({"a": {"x": 1}}), true),
-            (json!({"a": {"x": 1}}), json!({"a": {"x": 2}}), false),
-            (json!({"l": [{"name": "a", "default": 1}]}), json!({"l": [{"name": "a"}]}), true),
-            (json!({"l": [{"name": "b"}, {"name": "a"}]}), json!({"l": [{"name": "a"}, {"name": "b"}]}), false),
-            (json!({"l": [1, 2]}), json!({"l": [1]}), false),
-            (json!({}), json!({"labels": {}, "l": []}), true),
-            (json!({}), json!({"apiVersion": "v1", "kind": "ConfigMap"}), true),
-            (json!({"x": {}}), json!({"x": {"kind": "ConfigMap"}}), false),
-            (json!({"a": "1"}), json!({"a": 1}), false),
-        ] {
-            let mut differences = 0;
-            visit_differences(&live, &applied, &mut |_, _| differences += 1);
-            assert_eq!(differences == 0, expected, "{live} {applied}");
-        }
     }
 
     #[test]
@@ -486,6 +414,25 @@ mod tests {
         assert_eq!([compare("1"), compare("2")], [Comparison::Current, Comparison::Changed]);
         _ = applied.insert(target(), &configuration, &object("2", "u"), &stored);
         assert_eq!(compared(&mut applied, &configuration, &object("2", "u"), &stored), Comparison::Current);
+    }
+
+    /// The server omits zero values, but stores empty strings in maps.
+    #[test]
+    fn omitted_zero_values_are_current() {
+        let mut applied = Applied::default();
+        let configuration = json!({"spec": {
+            "env": [{"name": "A", "value": ""}], "hostNetwork": false, "ready": 0, "labels": {"a": ""},
+        }});
+        let stored = json!({"spec": {"env": [{"name": "A"}], "labels": {"a": ""}}});
+        _ = applied.insert(target(), &configuration, &object("1", "u"), &stored);
+        let mut compare = |version, live: &Value| compared(&mut applied, &configuration, &object(version, "u"), live);
+        assert_eq!(compare("2", &stored), Comparison::Current);
+        for (name, value) in [("hostNetwork", json!(true)), ("ready", json!(5)), ("labels", json!({}))] {
+            let mut live = stored.clone();
+            live["spec"][name] = value;
+            let Comparison::Overwritten(path) = compare("3", &live) else { panic!("{name} has changed") };
+            assert_eq!(path[1], name);
+        }
     }
 
     #[test]

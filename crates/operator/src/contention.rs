@@ -149,7 +149,7 @@ pub(crate) fn other_managers(object: &Value, path: &[String], applied: &Value, o
     managers
 }
 
-/// Returns `true` if `fields` contains the field at `path` or a whole list or map that contains it.
+/// Returns `true` if `fields` contains the field at `path`, or a list or map around this field as a whole.
 fn owns(fields: &Map<String, Value>, path: &[String], applied: &Value) -> bool {
     // A manager that owns some items of a list does not own the whole list.
     let Some((name, below)) = path.split_first() else { return fields.keys().any(|field| field == ".") };
