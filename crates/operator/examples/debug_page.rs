@@ -19,8 +19,7 @@ use pintle_meta::{ObjectKey, ObjectMeta, WriteOptions};
 use pintle_operator::{Action, Context, Controller, Manager, Result};
 use pintle_sharding::{Shard, ShardsConfig};
 use serde::{Deserialize, Serialize};
-use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
+use tokio::time::{sleep, timeout};
 
 #[derive(Clone, Deserialize, Serialize)]
 struct ConfigMap {
@@ -94,11 +93,5 @@ async fn main() -> Result<()> {
         println!("open http://127.0.0.1:{port}/debug");
         return manager.run_until_signal().await;
     }
-    let stop = CancellationToken::new();
-    let (ended, ()) = tokio::join!(manager.run(&stop), async {
-        sleep(Duration::from_secs(1)).await;
-        stop.cancel();
-    });
-    println!("the manager ended: {ended:?}");
-    Ok(())
+    timeout(Duration::from_secs(1), manager.run_until_signal()).await.unwrap_or(Ok(()))
 }
