@@ -56,7 +56,7 @@ impl Default for LeaseGroupConfig {
 /// one task, one watch and one client. Do not use this client for other requests.
 ///
 /// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the same guarantees as a
-/// standalone elector. Each renewal is one request. Renewals are sent in sixteen batches, which are spread evenly over
+/// standalone elector. Each renewal is one request. Renewals are sent in four batches, which are spread evenly over
 /// the retry period. The shared task ends when the group and all of its electors have been dropped.
 ///
 /// # Examples

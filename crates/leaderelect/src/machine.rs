@@ -200,11 +200,11 @@ impl Machine {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Rounds renewal times down to multiples of a sixteenth of the retry period. Rounding lets many `Machine`s send
+    /// Rounds renewal times down to multiples of a quarter of the retry period. Rounding lets many `Machine`s send
     /// their renewals in batches and share a timer. Rounding has no effect if it could place two renewals less than a
     /// second apart.
     pub fn gather_renewals(&mut self) {
-        let grain = self.config.retry_period / 16;
+        let grain = self.config.retry_period / 4;
         // A renewal within a second of the previous one does not extend the term.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
@@ -377,7 +377,7 @@ impl Machine {
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Stops trying to release the lock at the time limit. Finishes the `Machine` if a stop was requested and no
+    /// Stops trying to release the lock when the time limit is reached. Finishes the `Machine` if a stop was requested and no
     /// request or work is pending.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
