@@ -35,6 +35,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod brackets;
 mod client_config;
 mod condition;
 mod dynamic;
@@ -93,6 +94,12 @@ pub use status::{Reason, Status, StatusCause, StatusDetails};
 pub use time::{MicroTime, Time};
 pub use watch::{Bookmark, WatchEvent};
 pub use watch_event_type::{UnknownWatchEventType, WatchEventType};
+
+/// Functions for the other Pintle crates, which can change in any version.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::brackets::{Brackets, End, Shape};
+}
 
 // Runs the README examples as doc tests.
 #[cfg(doctest)]

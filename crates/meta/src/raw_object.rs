@@ -25,8 +25,8 @@ use crate::redacted::DecodeError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The JSON bytes, which may be invalid UTF-8 or represent a value other than an object. [`decode`](Self::decode)
-    /// reports both.
+    /// The bytes of the object. They may be invalid UTF-8, invalid JSON, or a JSON value other than an object.
+    /// [`decode`](Self::decode) reports each of these errors.
     Json(Bytes),
     /// An object that exceeds the size limit of the source. The source skips the oversized object and delivers all
     /// other objects.

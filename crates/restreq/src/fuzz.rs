@@ -23,27 +23,29 @@ use crate::watch::FrameSplitter;
 /// Checks a watch. The events must not depend on how the input is split into chunks, and no byte may be lost.
 /// `FrameSplitter` must find the same events as the JSON parser.
 pub fn frames(bytes: &[u8]) {
-    let split = |step: usize| {
+    fn all<T>(bytes: &[u8], step: usize, next: impl Fn(&mut FrameSplitter) -> Option<T>) -> (Vec<T>, bool) {
         let mut splitter = FrameSplitter::new(1 << 20);
-        let mut frames = Vec::new();
+        let mut found = Vec::new();
         for chunk in bytes.chunks(step) {
             splitter.push(Bytes::copy_from_slice(chunk));
-            frames.extend(std::iter::from_fn(|| splitter.next_marked()).map(|frame| frame.unwrap()));
+            found.extend(std::iter::from_fn(|| next(&mut splitter)));
         }
-        (frames, splitter.is_between_frames())
-    };
-    let (whole, is_between) = split(bytes.len().max(1));
+        (found, splitter.is_between_frames())
+    }
+    let split = |step| all(bytes, step, |splitter| splitter.next_frame().map(Result::unwrap));
+    let events = |step| all(bytes, step, |splitter| splitter.next_event().map(Result::ok)).0;
+    let step = bytes.len().max(1);
+    let (frames, found) = (split(step), events(step));
     for step in [1, 7] {
-        let (parts, ended) = split(step);
-        assert_eq!((&parts, ended), (&whole, is_between), "chunks of {step} bytes");
+        assert_eq!((split(step), events(step)), (frames.clone(), found.clone()), "chunks of {step} bytes");
     }
     let dense = |bytes: &[u8]| bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();
-    let found = dense(&whole.iter().map(|(frame, _)| &frame[..]).collect::<Vec<_>>().concat());
-    assert_eq!(found, dense(bytes)[..found.len()]);
-    for (frame, mark) in whole {
-        let parsed = WatchEvent::parse(&frame);
-        if let (Some(event), Ok(parsed)) = (mark.and_then(|mark| mark.event(&frame)), parsed) {
-            assert_eq!(event, parsed);
+    let joined = dense(&frames.0.concat());
+    assert_eq!(joined, dense(bytes)[..joined.len()]);
+    assert_eq!(found.len(), frames.0.len());
+    for (frame, event) in frames.0.iter().zip(found) {
+        if let Ok(parsed) = WatchEvent::parse(frame) {
+            assert_eq!(event, Some(parsed));
         }
     }
 }

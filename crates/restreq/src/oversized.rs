@@ -57,7 +57,7 @@ impl BoundedBuffer {
 }
 
 pub(crate) struct Found {
-    /// The watch event type. `None` for a list item.
+    /// The watch event type. `None` for a list item, and for invalid JSON.
     pub(crate) event_type: Option<WatchEventType>,
     pub(crate) object: Oversized,
 }
@@ -65,6 +65,8 @@ pub(crate) struct Found {
 struct IdentityScanner {
     json: Json,
     is_frame: bool,
+    /// Whether an invalid byte was found. The scanner ignores all later bytes.
+    is_invalid: bool,
     /// The names of the fields that lead to the current position. Array indexes are omitted.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
@@ -81,6 +83,7 @@ impl IdentityScanner {
         Self {
             json: Json::new(2 + usize::from(is_frame)),
             is_frame,
+            is_invalid: false,
             path: Vec::new(),
             event_type: None,
             namespace: Some(String::new()),
@@ -91,8 +94,15 @@ impl IdentityScanner {
     }
 
     fn push(&mut self, mut bytes: &[u8]) {
-        // The caller validates the JSON.
-        while let Ok(Some((taken, token))) = self.json.next(bytes, 2 + usize::from(self.is_frame)) {
+        while !self.is_invalid {
+            let (taken, token) = match self.json.next(bytes, 2 + usize::from(self.is_frame)) {
+                Ok(Some(next)) => next,
+                Ok(None) => return,
+                Err(_) => {
+                    self.is_invalid = true;
+                    return;
+                }
+            };
             bytes = &bytes[taken..];
             let text = self.json.text();
             if token == Token::Name {
@@ -130,14 +140,14 @@ impl IdentityScanner {
     }
 
     fn into_found(self, size: u64, limit: usize) -> Found {
-        let Self { event_type, namespace, name, uid, resource_version, .. } = self;
+        let Self { is_invalid, event_type, namespace, name, uid, resource_version, .. } = self;
         // Without its namespace, the name would identify a different object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,
         };
         let [uid, resource_version] = [uid, resource_version].map(Option::unwrap_or_default);
-        let event_type = event_type.and_then(|text| text.parse().ok());
+        let event_type = event_type.filter(|_| !is_invalid).and_then(|text| text.parse().ok());
         Found { event_type, object: Oversized { key, uid, resource_version, size, limit } }
     }
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use pintle_meta::{ApiError, DecodeError, ErrorKind, RawObject, WatchEvent, WatchEventType};
+use pintle_meta::{ApiError, DecodeError, ErrorKind, RawObject, WatchEvent};
 use serde::de::DeserializeOwned;
 
+use frames::EventError;
 pub use frames::{FrameSplitter, FrameTooLarge};
 
 use crate::error::Error;
@@ -158,15 +159,13 @@ impl<E> RawWatch<E> {
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, Error>>> {
         loop {
-            if let Some(frame) = self.frames.next_marked() {
-                return Poll::Ready(Some(match frame {
-                    Ok((frame, mark)) => (mark.and_then(|mark| mark.event(&frame)))
-                        .map_or_else(|| WatchEvent::parse(&frame), Ok)
-                        .map_err(|error| self.unreadable(cause(&error))),
-                    Err(too_large) => {
-                        oversized_event(too_large).map_err(|too_large| self.unreadable(too_large.to_string()))
-                    }
-                }));
+            if let Some(event) = self.frames.next_event() {
+                return Poll::Ready(Some(event.map_err(|error| {
+                    self.unreadable(match error {
+                        EventError::NotAnEvent(error) => cause(&error),
+                        EventError::TooLarge(frame) => frame.to_string(),
+                    })
+                })));
             }
             match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
                 Some(Ok(chunk)) => self.frames.push(chunk),
@@ -206,16 +205,4 @@ fn cause(error: &ApiError) -> String {
         ErrorKind::Decode(cause) => cause.to_string(),
         _ => error.to_string(),
     }
-}
-
-/// Returns the event for a frame that exceeds the size limit. Returns an error for a bookmark or an error event,
-/// because the event is useless without its content.
-fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
-    let event = match frame.event_type {
-        Some(WatchEventType::Added) => WatchEvent::Added,
-        Some(WatchEventType::Modified) => WatchEvent::Modified,
-        Some(WatchEventType::Deleted) => WatchEvent::Deleted,
-        Some(WatchEventType::Bookmark | WatchEventType::Error) | None => return Err(frame),
-    };
-    Ok(event(frame.object.into()))
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use pintle_meta::__private::{Brackets, Shape};
+
 /// A position in JSON. If a method returns `None`, the position is unchanged. The cost of each method is proportional
 /// to the number of bytes it passes.
 #[derive(Clone, Copy)]
@@ -62,22 +64,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves past an object or array without checking that the brackets match.
+    /// Moves past an object or array without checking that the types of the brackets match.
     fn skip_nested(&mut self) -> Option<()> {
-        let (mut at, mut depth) = (self.at, 0_usize);
-        loop {
-            match self.bytes.get(at)? {
-                b'"' => at = end_of_text(self.bytes, at + 1)?,
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' if depth == 1 => {
-                    self.at = at + 1;
-                    return Some(());
-                }
-                b'}' | b']' => depth -= 1,
-                _ => {}
-            }
-            at += 1;
-        }
+        let end = Brackets::default().read(&self.bytes[self.at..]).filter(|end| end.shape != Shape::Invalid)?;
+        self.at += end.at;
+        Some(())
     }
 }
 

@@ -1,0 +1,217 @@
+//! Finds the end of a JSON object or array by counting brackets.
+
+/// Finds the end of a JSON object or array that arrives in chunks. Only strings and brackets are read, because the
+/// decoder validates the rest. Use a new value for each object or array.
+#[derive(Debug)]
+pub struct Brackets {
+    depth: u32,
+    nested: u32,
+    is_in_string: bool,
+    /// Whether the next byte follows a backslash that escapes it.
+    is_escaped: bool,
+    /// The last byte that is not white space.
+    last: u8,
+}
+
+/// The end of an object or array.
+#[derive(Debug, PartialEq)]
+pub struct End {
+    /// The number of bytes of the chunk that belong to the object or array.
+    pub at: usize,
+    /// What was found.
+    pub shape: Shape,
+}
+
+/// The result of counting the brackets of an object or array.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// The brackets are balanced.
+    Balanced {
+        /// The number of objects and arrays directly inside the outermost brackets.
+        nested: u32,
+    },
+    /// The last byte is not allowed at its position.
+    Invalid,
+}
+
+/// Bytes are read in blocks of this size. Each byte of a block corresponds to one bit of a `u64`.
+const BLOCK: usize = 64;
+
+impl Default for Brackets {
+    fn default() -> Self {
+        // The first bracket is permitted, like a bracket after a comma.
+        Self { depth: 0, nested: 0, is_in_string: false, is_escaped: false, last: b',' }
+    }
+}
+
+impl Brackets {
+    /// Reads the next chunk. Returns `None` if the object or array continues in the next chunk.
+    ///
+    /// The text is invalid if it does not start with a bracket, if a string contains a control character, or if an
+    /// opening bracket follows a complete value. The last check finds an object that is cut off and followed by another
+    /// object.
+    pub fn read(&mut self, chunk: &[u8]) -> Option<End> {
+        if self.depth == 0 && !matches!(chunk.first()?, b'{' | b'[') {
+            return Some(End { at: 1, shape: Shape::Invalid });
+        }
+        let (blocks, rest) = chunk.as_chunks();
+        for (nth, block) in blocks.iter().enumerate() {
+            if let Some((at, shape)) = self.read_block(block, BLOCK) {
+                return Some(End { at: nth * BLOCK + at, shape });
+            }
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let mut block = [b' '; BLOCK];
+        block[..rest.len()].copy_from_slice(rest);
+        let (at, shape) = self.read_block(&block, rest.len())?;
+        Some(End { at: blocks.len() * BLOCK + at, shape })
+    }
+
+    /// Reads a block whose first `len` bytes belong to the chunk.
+    fn read_block(&mut self, block: &[u8; BLOCK], len: usize) -> Option<(usize, Shape)> {
+        let strings = self.strings(block, len);
+        let opening = bits(block, |byte| byte | 0x20 == b'{') & !strings;
+        let closing = bits(block, |byte| byte | 0x20 == b'}') & !strings;
+        let has_controls = block.iter().fold(false, |any, byte| any | (*byte < b' '));
+        let controls = if has_controls { bits(block, |byte| byte < b' ') & strings } else { 0 };
+        let invalid = first(controls | self.misplaced(block, opening));
+        self.last = *block[..len].iter().rfind(|byte| !is_white(**byte)).unwrap_or(&self.last);
+        match self.count(opening, closing) {
+            Some(end) if end < invalid => Some((end + 1, Shape::Balanced { nested: self.nested })),
+            _ => (invalid < BLOCK).then_some((invalid + 1, Shape::Invalid)),
+        }
+    }
+
+    /// Returns the bytes that belong to strings, including the quotes that start the strings.
+    fn strings(&mut self, block: &[u8; BLOCK], len: usize) -> u64 {
+        let backslashes = bits(block, |byte| byte == b'\\');
+        let mut escaped = u64::from(std::mem::take(&mut self.is_escaped));
+        let mut left = backslashes & !escaped;
+        while left != 0 {
+            let backslash = first(left);
+            self.is_escaped = backslash + 1 == len;
+            let next = (1 << backslash) << 1;
+            escaped |= next;
+            left &= !(next | 1 << backslash);
+        }
+        let mut strings = bits(block, |byte| byte == b'"') & !escaped;
+        // Each bit becomes the parity of the number of quotes up to this bit.
+        for distance in [1, 2, 4, 8, 16, 32] {
+            strings ^= strings << distance;
+        }
+        strings ^= if self.is_in_string { u64::MAX } else { 0 };
+        self.is_in_string = strings >> (len - 1) & 1 == 1;
+        strings
+    }
+
+    /// Returns the opening brackets that follow a complete value.
+    fn misplaced(&self, block: &[u8; BLOCK], opening: u64) -> u64 {
+        let permits = |last: &u8| matches!(last, b':' | b',' | b'[');
+        let (mut left, mut misplaced) = (opening, 0);
+        while left != 0 {
+            let bracket = first(left);
+            let last = block[..bracket].iter().rfind(|byte| !is_white(**byte)).unwrap_or(&self.last);
+            misplaced |= u64::from(!permits(last)) << bracket;
+            left &= left - 1;
+        }
+        misplaced
+    }
+
+    /// Counts the brackets. Returns the position of the bracket that closes the first bracket.
+    fn count(&mut self, opening: u64, closing: u64) -> Option<usize> {
+        if self.depth >= closing.count_ones() + 2 {
+            self.depth = self.depth + opening.count_ones() - closing.count_ones();
+            return None;
+        }
+        let mut brackets = opening | closing;
+        while brackets != 0 {
+            let bracket = first(brackets);
+            if opening >> bracket & 1 == 1 {
+                self.depth += 1;
+                self.nested += u32::from(self.depth == 2);
+            } else {
+                self.depth -= 1;
+                if self.depth == 0 {
+                    return Some(bracket);
+                }
+            }
+            brackets &= brackets - 1;
+        }
+        None
+    }
+}
+
+/// Returns the bytes for which `is_wanted` is true. The compiler turns the first loop into vector instructions.
+fn bits(block: &[u8; BLOCK], is_wanted: impl Fn(u8) -> bool) -> u64 {
+    // The product has the lowest bits of all eight bytes in its highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let wanted = block.map(|byte| u8::from(is_wanted(byte)));
+    let (words, _) = wanted.as_chunks();
+    let bits = words.iter().map(|word| u64::from_le_bytes(*word).wrapping_mul(GATHER) >> 56);
+    bits.enumerate().fold(0, |all, (nth, bits)| all | bits << (8 * nth))
+}
+
+/// Returns the position of the lowest bit, or [`BLOCK`] if no bit is set.
+fn first(bits: u64) -> usize {
+    bits.trailing_zeros() as usize
+}
+
+fn is_white(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads `text` in chunks of `step` bytes. Returns the length of the first value.
+    fn read(text: &str, step: usize) -> Option<(usize, Shape)> {
+        let mut brackets = Brackets::default();
+        let mut chunks = text.as_bytes().chunks(step).enumerate();
+        chunks.find_map(|(nth, chunk)| brackets.read(chunk).map(|end| (nth * step + end.at, end.shape)))
+    }
+
+    #[test]
+    fn value_ends_with_its_last_bracket() {
+        let balanced = |nested| Shape::Balanced { nested };
+        for (value, rest, shape) in [
+            ("{}", "{}", balanced(0)),
+            ("[]", "]", balanced(0)),
+            (r#"{"a":1,"b":[{"c":{}},{}]}"#, "\n{}", balanced(1)),
+            (r#"[{},[[]] , {"a":"b"}]"#, "", balanced(3)),
+            (r#"{"{":"}","\"}":"\\","\\\"{":"a\u0022}"}"#, "}", balanced(0)),
+            ("{\"a\" :\n\t{\r} }", "", balanced(1)),
+            ("{}", "\n\"\n", balanced(0)),
+            ("u", "pstream connect error", Shape::Invalid),
+            ("\"", "{}\"", Shape::Invalid),
+            ("}", "", Shape::Invalid),
+            ("{\"a\":\"\n", "\"}", Shape::Invalid),
+            (r#"{"a":"b"{"#, "}}", Shape::Invalid),
+            ("{\"a\":{}\n{", "}", Shape::Invalid),
+            ("{\"a\":1\n{", "}", Shape::Invalid),
+            ("{\"a\"\n{", "}", Shape::Invalid),
+            ("{{", "}}", Shape::Invalid),
+        ] {
+            // The spaces move the brackets to each position in a block.
+            for spaces in 0..=BLOCK {
+                let text = format!("{}{}{}{rest}", &value[..1], " ".repeat(spaces), &value[1..]);
+                let end = if value.len() == 1 { 1 } else { value.len() + spaces };
+                for step in (1..=text.len()).step_by(1 + spaces / 8) {
+                    assert_eq!(read(&text, step), Some((end, shape)), "{text} {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn incomplete_value_has_no_end() {
+        let value = r#"{"a":["\"",{"b":"\\"}],"c":"}","d":[0,1,2,3,4,5,6,7,8,9,10,{"e":"[\\\\\"]}"}]}"#;
+        assert!(value.len() > BLOCK);
+        for end in 0..value.len() {
+            assert_eq!((read(&value[..end], 5), read(&value[..end], BLOCK)), (None, None), "{end}");
+        }
+        assert_eq!(read(value, value.len()), Some((value.len(), Shape::Balanced { nested: 2 })));
+    }
+}
