@@ -31,7 +31,7 @@ pub(super) trait Crew {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
 
-    /// Starts a producer that makes `steps` calls of `each` and counts them.
+    /// Starts a producer that calls the closure `each` `steps` times and counts the calls.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
     /// Waits until a worker or producer has finished. Returns its count.
