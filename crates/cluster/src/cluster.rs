@@ -360,7 +360,7 @@ pintle_meta::debug_struct!(Cluster |self| { client = self.inner.client, informer
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
+    use std::sync::{OnceLock, mpsc};
     use std::time::Duration;
 
     use pintle_apiserver::RequestVerb;
@@ -465,11 +465,10 @@ mod tests {
         let map = ConfigMap { metadata: ObjectMeta::new("default", "a") };
         cluster.api().create(&map, &WriteOptions::default()).await.unwrap();
 
-        let is_blocked = Arc::new(Notify::new());
-        let (release, released) = std::sync::mpsc::channel::<()>();
-        let (blocked, released) = (is_blocked.clone(), Mutex::new(released));
+        let ((blocks, has_blocked), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+        let released = Mutex::new(released);
         let transform: Transform<ConfigMap> = Arc::new(move |_: &mut ConfigMap| {
-            blocked.notify_one();
+            blocks.send(()).unwrap();
             // Nothing is sent. `recv` returns an error when the test drops the sender.
             released.lock().unwrap().recv().unwrap_err();
         });
@@ -480,7 +479,9 @@ mod tests {
             let _entered = other.enter();
             cluster.informer_with(cluster.api(), config)
         };
-        is_blocked.notified().await;
+        // The paused clock does not advance while another thread waits.
+        let waits = move || has_blocked.recv_timeout(60 * SECOND).unwrap();
+        tokio::task::spawn_blocking(waits).await.unwrap();
 
         // After the second failure, the next attempt is due in 10 s.
         let unavailable = Fault::Answer(Answer { body: Some("unavailable".into()), ..Answer::new(500) });

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use pintle_informer::{
     InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer, StopCause, Transform,
@@ -85,7 +86,7 @@ async fn later_informer_runs_after_the_next_start() {
     let too_late = informer(&factory, within(&third, "third"));
     factory.start();
     too_late.start();
-    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), too_late.wait_for_sync()).await;
+    let waited = tokio::time::timeout(Duration::from_secs(60), too_late.wait_for_sync()).await;
     assert!(waited.expect("the wait ends").is_err());
     assert!(!too_late.has_synced() && requests(&third).is_empty());
 }
@@ -168,7 +169,7 @@ fn shutdown_waits_for_removed_informers() {
         };
         first.add_index("node", index).unwrap();
         runtime.block_on(async { factory.start() });
-        has_begun.recv().unwrap();
+        has_begun.recv_timeout(Duration::from_secs(60)).unwrap();
         let states = first.states();
         let replacement = is_replaced.then(|| {
             first.stop();
@@ -276,5 +277,5 @@ async fn user_arriving_during_stop_gets_a_running_informer() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(10), none).await.expect("all informers stop");
+    tokio::time::timeout(Duration::from_secs(10), none).await.expect("all informers stop");
 }

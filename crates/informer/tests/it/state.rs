@@ -305,7 +305,7 @@ fn subscriber_wakers_run_without_locks() {
         };
         informer.add_index("node", index).unwrap();
         source.put(pod("b", ""));
-        has_begun.recv().unwrap();
+        has_begun.recv_timeout(Duration::from_secs(60)).unwrap();
         let (mut events, reading) = (informer.subscribe(), ReadingWaker::new(&informer));
         let mut synced = events.sync_handle();
         let waker = reading.clone().into();

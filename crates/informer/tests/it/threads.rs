@@ -1,6 +1,7 @@
 //! Tests that threads without a runtime receive events.
 
 use std::sync::mpsc;
+use std::time::Duration;
 
 use pintle_informer::{HandlerGuard, InformerConfig, ResourceEvent, SharedInformer};
 
@@ -24,10 +25,10 @@ async fn handler_thread_may_block_without_delaying_others() {
     let (mut guard, calls, release) = blocking(&informer);
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let mut received = vec![calls.recv().unwrap()];
+    let mut received = vec![calls.recv_timeout(Duration::from_secs(60)).unwrap()];
     assert!(!guard.has_synced(), "the first call is in progress");
     release.send(()).unwrap();
-    received.push(calls.recv().unwrap());
+    received.push(calls.recv_timeout(Duration::from_secs(60)).unwrap());
     assert!(!guard.has_synced(), "the last call is in progress");
     release.send(()).unwrap();
     assert!(guard.synced().await);
@@ -43,8 +44,8 @@ async fn handler_removal_waits_only_for_its_call() {
     let ((calm, of_calm, release), (panics, of_panics, unused_release)) = (blocking(&informer), blocking(&informer));
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    of_calm.recv().unwrap();
-    of_panics.recv().unwrap();
+    of_calm.recv_timeout(Duration::from_secs(60)).unwrap();
+    of_panics.recv_timeout(Duration::from_secs(60)).unwrap();
     drop(informer.subscribe().handle_on_thread(|_: &ResourceEvent<Pod>| {}).unwrap());
     let mut removal = Box::pin(calm.remove());
     tokio::select! {
@@ -78,7 +79,7 @@ fn nothing_is_delivered_after_the_end() {
     };
     informer.add_index("node", index).unwrap();
     runtime.block_on(async { informer.start() });
-    has_begun.recv().unwrap();
+    has_begun.recv_timeout(Duration::from_secs(60)).unwrap();
     runtime.shutdown_background();
     let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
     let ended = |informer: &SharedInformer<Pod>| informer.state().has_ended();
