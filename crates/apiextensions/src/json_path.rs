@@ -14,7 +14,7 @@ pub enum Hop {
     Slice(Option<i64>, Option<i64>),
     /// All list items, or all values of an object.
     All,
-    /// The list items whose value at a path is equal to a constant, or is not equal to it.
+    /// The list items whose value at a path passes a comparison with a constant, such as `[?(@.type=='Ready')]`.
     Where(Vec<Hop>, FilterOperator, Json),
     /// The list items that have a value at a path.
     Having(Vec<Hop>),

@@ -92,7 +92,7 @@ impl ApiServer {
     /// # Errors
     ///
     /// Returns an error if the port is in use, the token file is invalid, no
-    /// certificate can be created, or the system cannot provide a thread.
+    /// certificate can be created, or a thread cannot be spawned.
     ///
     /// # Panics
     ///

@@ -94,7 +94,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// JSON pointers into the response body. If set, the recorded response contains only the values at these pointers,
-    /// in its member `at`.
+    /// in a field named `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
     /// Whether to also record the headers that every response has.

@@ -186,7 +186,7 @@ impl InformerFactory {
     }
 
     /// Stops all informers, even if they have users, and waits until their tasks have ended. Also waits for informers
-    /// that were stopped or lost their last user earlier.
+    /// that were already stopping, for example because their last handle was dropped.
     ///
     /// # Cancel safety
     ///

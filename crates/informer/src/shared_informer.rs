@@ -286,7 +286,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_metadata_index(name, function)
     }
 
-    /// Returns `true` once the cache has contained all objects of the resource.
+    /// Returns `true` once all objects of the first list are in the cache.
     pub fn has_synced(&self) -> bool {
         self.owner.publisher.has_synced()
     }

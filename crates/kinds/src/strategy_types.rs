@@ -37,7 +37,7 @@ pub enum Routing {
     CatchAll,
 }
 
-/// The treatment of a finalizer that has no domain and is not a standard finalizer.
+/// Whether a finalizer without a domain is permitted if it is not a standard finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainFinalizers {
     Rejected,

@@ -37,7 +37,7 @@ pub struct LeaderElectionConfig {
     /// This contender's identity. Each process needs a new identity every time it starts. Two contenders with the same
     /// identity can lead at the same time. The default is [unique](unique_identity).
     pub identity: String,
-    /// How long a candidate waits for a change of the record before it takes over. The lock stores this duration
+    /// A candidate takes the lock over if the record has not changed for this long. The lock stores this duration
     /// rounded up to whole seconds. The default is 15 s.
     pub lease_duration: Duration,
     /// The length of a term, measured from when the last successful renewal was sent. A term is extended at most once

@@ -29,8 +29,8 @@ use crate::{
     Stored,
 };
 
-/// The minimum size limit of a backlog, in bytes. A backlog contains the changes that a follower of several resources
-/// has not read yet. With a lower limit, a follower might have to list again after every change.
+/// The minimum size limit of a backlog, in bytes. A backlog contains the changes that a watcher of several resources
+/// has not read yet. With a lower limit, a watcher might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
 /// A new value of an object, such as a quota, that must be committed together with the write of another object.

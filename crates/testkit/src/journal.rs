@@ -93,7 +93,7 @@ impl Journal {
         Running(self.clone(), process.into())
     }
 
-    /// Sets the reporter of a running process, from which its errors are read.
+    /// Sets the reporter that provides the errors of a running process.
     pub(crate) fn report(&self, process: &str, reporter: Reporter) {
         if let Some(running) = self.lock().running.get_mut(process) {
             *running = Some(reporter);

@@ -79,8 +79,8 @@ impl LeastRole {
             if request.changes.iter().any(is_owner_changed) {
                 verbs.insert(RequestVerb::Delete.to_string());
             }
-            // Another run may have to read the object. The operator reads an object to find out which conditions in the
-            // status it owns, or whether an object that is not cached still exists.
+            // Another run may have to read the object. The operator reads an object to find its own conditions in
+            // the status, or to check whether an uncached object still exists.
             if request.verb == Some(RequestVerb::Patch) && request.subresource == "status" {
                 let resource = (request.group.clone(), request.resource.clone());
                 rules.entry(resource).or_default().insert(RequestVerb::Get.to_string());

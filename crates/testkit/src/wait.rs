@@ -48,7 +48,7 @@ pub(crate) fn interval(since: Duration) -> Duration {
 ///
 /// # Cancel safety
 ///
-/// Dropping the future only has an effect if dropping `observe` has an effect.
+/// This function is cancel safe if the futures that `observe` returns are cancel safe.
 pub async fn eventually<T: Debug>(
     what: &str,
     observe: impl AsyncFnMut() -> T,
@@ -66,7 +66,7 @@ pub async fn eventually<T: Debug>(
 ///
 /// # Cancel safety
 ///
-/// Dropping the future only has an effect if dropping `observe` has an effect.
+/// This function is cancel safe if the futures that `observe` returns are cancel safe.
 pub async fn eventually_within<T: Debug>(
     within: Duration,
     what: &str,
@@ -99,7 +99,7 @@ pub async fn eventually_within<T: Debug>(
 ///
 /// # Cancel safety
 ///
-/// Dropping the future only has an effect if dropping `observe` has an effect.
+/// This function is cancel safe if the futures that `observe` returns are cancel safe.
 pub async fn consistently<T: Debug>(
     during: Duration,
     what: &str,

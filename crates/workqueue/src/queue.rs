@@ -78,8 +78,8 @@ use crate::wait::Wait;
 /// - A thread that finds the lock contended spins for a few microseconds before it blocks.
 /// - If a queued key is added again with a delay and a higher priority, its priority is raised immediately.
 /// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, whatever the
-///   [`DelayPolicy`](crate::DelayPolicy). [`add_after`](Self::add_after) with a delay of zero follows the policy, like
-///   [`add`](Self::add).
+///   [`DelayPolicy`](crate::DelayPolicy). [`add_after`](Self::add_after) with a delay of zero follows the
+///   `DelayPolicy`, like [`add`](Self::add).
 ///
 /// # Examples
 ///

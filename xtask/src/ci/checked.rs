@@ -1,8 +1,8 @@
 //! Builds the packages of the workspace with the lock types of loom or shuttle.
 //!
 //! Setting the `--cfg` flag with `RUSTFLAGS` would rebuild all dependencies. Instead, a compiler wrapper adds the flag,
-//! and cargo runs the wrapper only for workspace packages. The wrapper is a link to this program. The name of the link
-//! contains the flag.
+//! and cargo runs the wrapper only for workspace packages. The wrapper is a symbolic link to xtask itself. xtask
+//! reads the flag from the name of the link, such as `loom`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

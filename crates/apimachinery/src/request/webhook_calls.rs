@@ -171,7 +171,7 @@ impl WebhookCalls {
         self.calls().conversions.insert((conversion.to.clone(), conversion.object.to_string()), result);
     }
 
-    /// Returns `true` if a response or a conversion was missing in the last attempt.
+    /// Returns `true` if the last attempt needed a webhook's response or a conversion that is not available yet.
     pub fn has_missing(&self) -> bool {
         let calls = self.calls();
         !calls.missing_calls.is_empty() || !calls.missing_conversions.is_empty()

@@ -7,8 +7,8 @@
 //! observed. If an owner has unobserved changes, it may have untracked dependents, so the collector processes the owner
 //! later.
 //!
-//! The collector ignores objects if their kind is not served, and keeps objects if the kind of an owner is not served.
-//! It processes these objects when the served kinds change.
+//! The collector does not delete an object if the kind of the object or the kind of an owner is not served. It checks
+//! these objects again when the served kinds change.
 
 mod deleted;
 mod owners;

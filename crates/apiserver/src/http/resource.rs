@@ -28,8 +28,7 @@ pub(super) async fn serve(
     let target = with_conversions(registry, call, route(registry, call, path)?);
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     call.schema_weight = target.kind.strategy.schema_weight();
-    // A connection request, such as `exec`, has the method GET, but the server calls the same webhooks as for a POST
-    // request.
+    // A CONNECT request, such as `exec`, can have the method GET, but admission webhooks treat it like a POST request.
     let connects = target.kind.strategy.stream(target.subresource).is_some_and(|stream| stream.connects);
     if connects || !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);

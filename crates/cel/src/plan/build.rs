@@ -318,7 +318,8 @@ fn attribute(base: Base) -> Plan {
     Plan::Attribute(Box::new(Attribute { base, qualifiers: Vec::new(), test_only: false }))
 }
 
-/// Plans `x in list` for a constant list of simple values as a lookup in a hash set. Returns `None` for other lists.
+/// Plans a lookup in a hash set for `x in list`, if the list is constant and contains only simple values. Otherwise,
+/// returns `None`.
 fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     let [_, Plan::Const(Value::List(list))] = args else { return None };
     let mut keys = HashSet::new();

@@ -96,14 +96,13 @@ impl<W: World> Kit<W> {
     ///
     /// Returns the first request after which a run did not reach the final state, and the differences. Returns
     /// [`Violation::NoEffect`] if the kit has steps but the operator changes nothing in the run without a crash.
-    /// Returns [`Violation::FailedCalls`] if reconciliations fail in the run without a crash. Also returns
-    /// [`Violation::FailedCalls`] if the final state is reached, but reconciliations of a key still fail half an hour
-    /// after a crash. Returns [`Violation::NoCrash`] if the operator does not send the request for a planned crash in
+    /// Returns [`Violation::FailedCalls`] if reconciliations fail in the run without a crash, or if reconciliations of a
+    /// key still fail half an hour after a crash. Returns [`Violation::NoCrash`] if the operator does not send the request for a planned crash in
     /// any of eight runs.
     ///
     /// # Panics
     ///
-    /// Panics if a step of the user panics.
+    /// Panics if one of the kit's steps panics.
     pub fn survives_crashes(&self) -> Result<CrashReport, Violation> {
         let undisturbed = self.undisturbed()?;
         let downtimes: &[bool] = if self.steps.len() > 1 { &[false, true] } else { &[false] };

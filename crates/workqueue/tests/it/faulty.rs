@@ -136,7 +136,7 @@ fn withholding_order_is_polled_again_after_a_change() {
 
 /// The orders of all tenants withhold their keys at first, so no key is available. Later, the queue delivers all keys.
 #[test]
-fn withholding_lane_does_not_delay_other_tenants() {
+fn keys_withheld_by_all_tenants_arrive_later() {
     ends(|| {
         let paused = Arc::new(AtomicBool::new(true));
         let pause = Arc::clone(&paused);

@@ -25,8 +25,8 @@ const VARIABLES: &[(&str, &str)] = &[
 /// Members that are read in a shared function of the script, through a variable with another name.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
-/// Returns `true` if the JSON contains an example of each part. The JSON is not a consistent snapshot, so related parts
-/// may appear one after the other.
+/// Returns `true` if the debug page's JSON contains an example of each section. The JSON is not a consistent snapshot,
+/// so related sections may appear one after the other.
 pub(super) fn is_complete(json: &Value) -> bool {
     VARIABLES.iter().all(|(_, pointer)| json.pointer(pointer).is_some_and(Value::is_object))
         && json["informers"].as_array().unwrap().iter().any(|informer| informer["last_failure"].is_object())

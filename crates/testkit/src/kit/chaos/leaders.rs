@@ -79,8 +79,8 @@ impl Leases {
         Self(leases)
     }
 
-    /// Returns the Leases that were held just before `revision` and had not expired at the time `at`, with the processes
-    /// that held them.
+    /// Returns each Lease that was held just before `revision` and had not expired at `at`, with the process that held
+    /// it.
     fn held_before(&self, revision: u64, at: Instant) -> Vec<(&str, &str)> {
         let last = |writes: &'_ [LeaseWrite]| writes.iter().rposition(|lease| lease.revision < revision);
         let held = self.0.iter().filter_map(|(name, writes)| Some((name, &writes[last(writes)?])));
