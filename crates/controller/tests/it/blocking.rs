@@ -2,8 +2,6 @@
 
 use std::env;
 use std::process::Command;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -238,31 +236,37 @@ async fn run_ends_despite_blocked_call_and_next_run_fails() {
     assert!(error.contains("an earlier run") && error.contains("ns/blocks"), "{error}");
 }
 
-/// The reconciliation blocks the thread that waits for the runtime's timers, because a timer starts the reconciliation.
+/// A timer resumes the reconciliation, so the reconciliation blocks the thread that waits for the runtime's timers.
 #[test]
 fn timers_fire_while_a_call_blocks_one_thread() {
-    let (door, metrics) = (Door::default(), TestMetrics::default());
-    let _open = door.opens_at_end();
-    let (trigger, controller, calls) = blocking(&door, soon(&metrics));
+    let (door, metrics, trigger) = (Door::default(), TestMetrics::default(), Trigger::new());
+    let (fires, fired) = std::sync::mpsc::channel();
+    let blocked = door.clone();
+    let controller = Controller::named("hand").source(trigger.clone()).config(soon(&metrics)).reconciler(
+        move |_: ReconcileRequest| {
+            let (door, fires) = (blocked.clone(), fires.clone());
+            async move {
+                let timer = tokio::time::sleep(Duration::from_millis(100));
+                let later = tokio::time::sleep(Duration::from_millis(200));
+                tokio::spawn(async move {
+                    later.await;
+                    fires.send(()).unwrap();
+                });
+                timer.await;
+                door.wait();
+                Ok(Action::await_change())
+            }
+        },
+    );
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    // Dropping the runtime waits for the blocked thread, so a failed test must open the door first.
+    let _open = door.opens_at_end();
     let stop = CancellationToken::new();
     let token = stop.clone();
     let run = runtime.spawn(async move { controller.run(&token).await });
-    runtime.spawn(async move {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        trigger.trigger(key("blocks"));
-    });
-    let fired = Arc::new(AtomicUsize::new(0));
-    let timers = fired.clone();
-    runtime.spawn(async move {
-        loop {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            timers.fetch_add(1, Relaxed);
-        }
-    });
-    until("the reconciler is called", || !calls.lock().unwrap().is_empty());
-    let before = fired.load(Relaxed);
-    until("timers fire", || fired.load(Relaxed) > before + 100);
+    trigger.trigger(key("blocks"));
+    fired.recv_timeout(Duration::from_secs(30)).expect("the timer fires");
+    assert_eq!(metrics.numbers(["blocked_workers"]), [1.0]);
     door.open();
     stop.cancel();
     runtime.block_on(run).unwrap().unwrap();
