@@ -35,18 +35,16 @@ impl Registry {
         };
         self.settle_list(&selection.kind, &listed, by).await?;
         let mut left = listed.objects.clone();
-        let requested = |namespace: &str| RequestTarget::new(selection.kind.clone(), namespace, "");
         while let Some(item) = left.scan_next() {
             tokio::task::yield_now().await;
             let Some(item) = item else { continue };
             offload::work_on(item.weight()).await;
             let target = RequestTarget::new(selection.kind.clone(), &item.namespace(), &item.name());
-            let requested = requested(&target.namespace);
+            let requested = RequestTarget::new(selection.kind.clone(), &target.namespace, "");
             let attempt = || self.delete_admitted(&target, &requested, options, by);
             match self.with_webhooks(by, attempt).await {
-                Err(failure) if failure.is_not_found() => (),
-                Err(failure) => return Err(failure),
-                Ok(_) => (),
+                Err(failure) if !failure.is_not_found() => return Err(failure),
+                _ => (),
             }
         }
         Ok(listed)

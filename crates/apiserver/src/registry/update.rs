@@ -253,13 +253,9 @@ mod tests {
     use crate::config::ApiServerConfig;
     use crate::registry::webhook_answers::register_failing_webhook;
 
-    async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
-        contended_patch_with(conflicts, tries, &|_| ()).await
-    }
-
     /// Patches an object, while another request changes the object during each of the first `conflicts` attempts.
     /// Counts the attempts in `tries`. Calls `after_change` after each change by the other request.
-    async fn contended_patch_with(
+    async fn contended_patch(
         conflicts: usize,
         tries: &AtomicUsize,
         after_change: &(dyn Fn(&Registry) + Sync),
@@ -292,7 +288,7 @@ mod tests {
     fn contended_patch_is_retried_and_yields_to_other_tasks() {
         const CONFLICTS: usize = 200;
         let tries = AtomicUsize::new(0);
-        let (written, turns) = turns(contended_patch(CONFLICTS, &tries));
+        let (written, turns) = turns(contended_patch(CONFLICTS, &tries, &|_| ()));
         assert!(written.is_ok_and(|written| !written.created));
         assert_eq!(tries.load(Ordering::Relaxed), CONFLICTS + 1);
         assert!(turns >= CONFLICTS / 2, "{turns}");
@@ -301,7 +297,7 @@ mod tests {
     #[tokio::test]
     async fn webhook_registered_during_a_conflict_reviews_the_retry() {
         let tries = AtomicUsize::new(0);
-        let written = contended_patch_with(1, &tries, &register_failing_webhook).await;
+        let written = contended_patch(1, &tries, &register_failing_webhook).await;
         let failure = written.err().expect("the webhook fails");
         assert!(failure.status.message.contains("failed calling webhook"), "{}", failure.status.message);
     }
@@ -315,7 +311,7 @@ mod tests {
             }
         };
         tokio::select! {
-            written = contended_patch(usize::MAX, &tries) => panic!("after {tries:?}: {:?}", written.map(|written| written.created)),
+            written = contended_patch(usize::MAX, &tries, &|_| ()) => panic!("after {tries:?}: {:?}", written.map(|written| written.created)),
             () = waiting => (),
         }
     }

@@ -212,13 +212,8 @@ impl Registry {
 pub(super) fn register_failing_webhook(registry: &Registry) {
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"], "scope": "*"});
     let webhook = json!({
-        "name": "maps.example.com",
-        "clientConfig": {"url": "http://localhost/"},
-        "rules": [rule],
-        "matchPolicy": "Equivalent",
-        "failurePolicy": "Fail",
-        "namespaceSelector": {},
-        "objectSelector": {},
+        "name": "maps.example.com", "clientConfig": {"url": "http://localhost/"}, "rules": [rule],
+        "matchPolicy": "Equivalent", "failurePolicy": "Fail", "namespaceSelector": {}, "objectSelector": {},
         "admissionReviewVersions": ["v1"],
     });
     let configuration = json!({"metadata": {"name": "maps"}, "webhooks": [webhook]});

@@ -67,26 +67,17 @@ fn warn(
         reference.text("/uid"),
         target.namespace,
     );
-    let mut about = json!({
-        "apiVersion": target.kind.api_version(),
-        "kind": target.kind.kind,
-        "name": target.name,
-        "uid": dependent.uid(),
-    });
+    let (api_version, kind_name) = (target.kind.api_version(), &target.kind.kind);
+    let mut about = json!({"apiVersion": api_version, "kind": kind_name, "name": target.name, "uid": dependent.uid()});
     if !target.namespace.is_empty() {
         about.set("namespace", target.namespace.as_str());
     }
     let event = json!({
         "metadata": {"name": format!("{}.{suffix:016x}", target.name), "namespace": namespace},
         "involvedObject": about,
-        "type": "Warning",
-        "reason": "OwnerRefInvalidNamespace",
-        "message": message,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
+        "type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": message,
+        "source": {"component": COMPONENT}, "reportingComponent": COMPONENT,
+        "firstTimestamp": now, "lastTimestamp": now, "count": 1,
     });
     let options = options();
     let by = Writer::new(&options, COLLECTOR, now).with_requester(requester());
