@@ -55,7 +55,8 @@ pub(super) struct Collector {
     queued: HashSet<Location>,
     /// Dependents with new owner references, which must be checked for owners in other namespaces.
     unchecked: HashSet<Location>,
-    /// Dependents with an owner whose kind is not served.
+    /// Dependents with an owner whose kind is not served. Also owners that cannot orphan a dependent, because the kind
+    /// of the dependent is not served.
     unserved: HashSet<Location>,
     failed: HashSet<Location>,
     /// The time of the next retry of the failed objects, and the current retry delay.
@@ -153,11 +154,12 @@ impl Controller for Collector {
     }
 
     async fn wait_for_event(&mut self) {
-        let revision = self.definitions_revision;
-        // The wait fails only if the server is stopping.
-        if !self.awaits_kinds() || self.served_revision.wait_for(|served| *served >= revision).await.is_err() {
+        if !self.awaits_kinds() {
             std::future::pending::<()>().await;
         }
+        let revision = self.definitions_revision;
+        // The wait fails if the CustomResourceDefinition controller has ended. The collector then no longer waits.
+        drop(self.served_revision.wait_for(|served| *served >= revision).await);
     }
 }
 
@@ -186,13 +188,14 @@ impl Collector {
         self.definitions_revision = self.definitions_revision.max(definition.revision());
     }
 
-    /// Returns `true` if the served kinds do not include the last observed change to a definition yet.
+    /// Returns `true` if the served kinds do not include the last observed change to a definition yet. Returns `false`
+    /// if the CustomResourceDefinition controller has ended.
     fn awaits_kinds(&self) -> bool {
-        *self.served_revision.borrow() < self.definitions_revision
+        *self.served_revision.borrow() < self.definitions_revision && self.served_revision.has_changed().is_ok()
     }
 
-    /// If the served kinds have changed, enqueues the objects of newly served resources. Also enqueues the dependents
-    /// with an owner whose kind was not served before.
+    /// If the served kinds have changed, enqueues the objects of newly served resources. Also enqueues the objects in
+    /// `unserved`.
     fn update_kinds(&mut self, registry: &Registry) {
         let kinds = registry.kinds();
         if Arc::ptr_eq(&kinds, &self.kinds) {
@@ -300,10 +303,17 @@ impl Collector {
         places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
 
-    async fn orphan_dependents(&self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
-        let mut outcome = Ok(());
+    async fn orphan_dependents(
+        &mut self,
+        registry: &Arc<Registry>,
+        target: &RequestTarget,
+        owner: &Stored,
+    ) -> Outcome<()> {
+        let (mut outcome, mut has_unserved) = (Ok(()), false);
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
-            let Some(kind) = kind_of_store(&self.kinds, &resource) else { continue };
+            let kind = kind_of_store(&self.kinds, &resource);
+            has_unserved |= kind.is_none();
+            let Some(kind) = kind else { continue };
             let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
             // Continue if a dependent cannot be written.
             offload::work_on(dependent.weight()).await;
@@ -312,6 +322,10 @@ impl Collector {
             tokio::task::yield_now().await;
         }
         outcome?;
+        if has_unserved {
+            self.unserved.insert((target.resource_key(), target.key().into()));
+            return Ok(());
+        }
         offload::work_on(owner.weight()).await;
         drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }

@@ -231,3 +231,24 @@ async fn dependent_is_deleted_when_its_own_kind_is_served() {
     serve_widgets(&server, true).await;
     assert_eq!(get(&server, &format!("{WIDGETS}/a")).await.code, 404);
 }
+
+#[tokio::test]
+async fn orphaning_waits_until_the_dependents_kind_is_served() {
+    let server = server_of_widgets().await;
+    let owner = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await.body;
+    create_widget(&server, owned("a", "v1", "ConfigMap", &owner)).await;
+    let served_map = owned("b", "v1", "ConfigMap", &owner);
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, served_map).await.code, 201);
+    serve_widgets(&server, false).await;
+    let owner = format!("{CONFIG_MAPS}/owner");
+    assert_eq!(delete(&server, &format!("{owner}?propagationPolicy=Orphan")).await.code, 200);
+    server.settle().await;
+    let before = get(&server, &owner).await.code;
+    serve_widgets(&server, true).await;
+    for path in [format!("{WIDGETS}/a"), format!("{CONFIG_MAPS}/b")] {
+        let dependent = get(&server, &path).await;
+        assert_eq!(dependent.code, 200, "{path}");
+        assert!(!dependent.body.has("/metadata/ownerReferences"), "{path}: {}", dependent.body);
+    }
+    assert_eq!((before, get(&server, &owner).await.code), (200, 404), "the owner waits only for the widget");
+}

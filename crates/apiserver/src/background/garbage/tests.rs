@@ -1,5 +1,6 @@
 //! Tests of the garbage collector without other controllers.
 
+use futures_util::FutureExt;
 use pintle_json::json;
 use pintle_kinds::writer::Writer;
 use pintle_storage::Expect;
@@ -145,6 +146,18 @@ async fn objects_newer_than_observed_changes_are_processed_later() {
         collector.work(&registry, observed).await;
     }
     assert!(stored(&registry, "b").is_none() && stored(&registry, "c").is_none());
+}
+
+#[test]
+fn collector_stops_waiting_when_the_definitions_controller_ends() {
+    let (served, served_revision) = watch::channel(0);
+    let mut collector = Collector::new(served_revision);
+    collector.definitions_revision = 1;
+    let mut event = Box::pin(collector.wait_for_event());
+    assert!(event.as_mut().now_or_never().is_none());
+    drop(served);
+    assert!(event.now_or_never().is_some());
+    assert!(!collector.is_busy());
 }
 
 /// A custom resource with a dependent is deleted while its definition is not served.
