@@ -97,7 +97,9 @@ pub struct WebhookCalls(Arc<Mutex<Calls>>);
 
 #[derive(Default)]
 struct Calls {
-    answers: HashMap<WebhookCall, WebhookAnswer>,
+    /// The responses. The flag is `true` if an attempt has used the response since the last call of
+    /// `take_missing_calls`.
+    answers: HashMap<WebhookCall, (WebhookAnswer, bool)>,
     missing_calls: Vec<WebhookCall>,
     /// The results of conversions, or the reasons why they failed. The keys are the requested version and the object's
     /// JSON.
@@ -114,20 +116,25 @@ impl WebhookCalls {
     /// Returns the response to a webhook call. If there is no response yet, records the call and returns `None`.
     pub fn find_answer(&self, call: WebhookCall) -> Option<WebhookAnswer> {
         let mut calls = self.calls();
-        if let Some(answer) = calls.answers.get(&call) {
+        if let Some((answer, is_used)) = calls.answers.get_mut(&call) {
+            *is_used = true;
             return Some(answer.clone());
         }
         calls.missing_calls.push(call);
         None
     }
 
-    /// Takes the webhook calls whose responses were missing in the last attempt.
+    /// Takes the webhook calls whose responses were missing in the last attempt. Forgets the responses that no attempt
+    /// has used since the previous call of this method. Their reviews contain an old state of the object, or an object
+    /// that the request has already processed.
     pub fn take_missing_calls(&self) -> Vec<WebhookCall> {
-        std::mem::take(&mut self.calls().missing_calls)
+        let mut calls = self.calls();
+        calls.answers.retain(|_, (_, is_used)| std::mem::take(is_used));
+        std::mem::take(&mut calls.missing_calls)
     }
 
     pub fn add_answer(&self, call: WebhookCall, answer: WebhookAnswer) {
-        self.calls().answers.insert(call, answer);
+        self.calls().answers.insert(call, (answer, false));
     }
 
     /// Returns the webhook's conversion of the object to the version `to`. The conversion does not contain the original
@@ -243,6 +250,25 @@ mod tests {
         assert!(calls.find_answer(call("a")).is_some_and(|answer| answer.uid == "u"));
         assert!(calls.find_answer(call("b")).is_none(), "another review has another answer");
         assert_eq!(calls.take_missing_calls().len(), 1);
+    }
+
+    /// A deletecollection request calls two webhooks for each object, one after the other.
+    #[test]
+    fn answers_of_earlier_attempts_are_forgotten() {
+        let calls = WebhookCalls::default();
+        for object in 0..9 {
+            let reviews = ["mutating", "validating"].map(|webhook| call(&format!("{webhook} {object}")));
+            let attempt = || reviews.iter().all(|review| calls.find_answer(review.clone()).is_some());
+            let mut sent = 0;
+            while !attempt() {
+                for call in calls.take_missing_calls() {
+                    sent += 1;
+                    calls.add_answer(call, WebhookAnswer { uid: String::new(), body: Ok("b".into()) });
+                }
+                assert!(calls.calls().answers.len() <= 2 * reviews.len(), "after {object} objects");
+            }
+            assert_eq!(sent, reviews.len(), "each webhook is called once");
+        }
     }
 
     #[test]
