@@ -16,8 +16,8 @@ const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
 /// The maximum total size in bytes of the large bodies that are processed at the same time. Processing a body can use
-/// hundreds of times as much memory as the body itself. A body counts towards this limit until its request calls a
-/// webhook.
+/// hundreds of times as much memory as the body itself. A body does not count towards this limit while its request
+/// waits for a webhook.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
 /// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes received so far

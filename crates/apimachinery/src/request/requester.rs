@@ -67,16 +67,31 @@ impl Requester {
         self.shared.webhooks.get_or_init(WebhookCalls::default)
     }
 
-    /// Keeps the permit to process the request's body until [`release_permit`](Self::release_permit) is called or the
-    /// request ends.
+    /// Keeps the permit to process the request's body until the request ends or releases the permit.
     pub fn keep_permit(&self, permit: Option<OwnedSemaphorePermit>) {
         *self.permit() = permit;
     }
 
-    /// Releases the permit to process the request's body. Call this method before waiting for another server, because
-    /// the permits are needed for the bodies of other requests.
+    /// Releases the permit to process the request's body. Call this method before a long wait, because the permits are
+    /// needed for the bodies of other requests.
     pub fn release_permit(&self) {
         self.keep_permit(None);
+    }
+
+    /// Waits for another server without the permit to process the request's body. Then waits for an equal permit,
+    /// because the next attempt processes the body again.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, `wait` is dropped, and the requester has no permit.
+    pub async fn without_permit<T>(&self, wait: impl Future<Output = T>) -> T {
+        let released = self.permit().take().map(|permit| (permit.semaphore().clone(), permit.num_permits()));
+        let result = wait.await;
+        if let Some((permits, size)) = released {
+            // Acquiring a permit fails only if the semaphore is closed.
+            self.keep_permit(permits.acquire_many_owned(u32::try_from(size).unwrap_or(u32::MAX)).await.ok());
+        }
+        result
     }
 
     /// Returns a copy of the current warnings and annotations, or `None` if the request calls no webhooks. Call this

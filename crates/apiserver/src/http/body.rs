@@ -47,8 +47,8 @@ pub(super) enum RequestBody {
     Received(Bytes),
 }
 
-/// Reads the whole request body and waits for a permit to process it. The requester keeps the permit until the server
-/// calls a webhook. The body counts towards the body budget until the request ends, because the server keeps the
+/// Reads the whole request body and waits for a permit to process it. The requester keeps the permit, except while it
+/// waits for a webhook. The body counts towards the body budget until the request ends, because the server keeps the
 /// decoded object until then.
 ///
 /// If the body, the stored object or the schema is large, the code up to the next `.await` is offloaded to another

@@ -144,21 +144,20 @@ impl Registry {
     async fn call_missing(&self, by: &Requester) -> Outcome<()> {
         let Some(calls) = by.webhooks() else { return Ok(()) };
         by.check_time()?;
-        by.release_permit();
-        let wanted = calls.take_missing_conversions();
-        if !wanted.is_empty() {
-            // Drop the missing calls, because they contain unconverted objects. The next attempt calls these webhooks
-            // with converted objects.
-            drop(calls.take_missing_calls());
-            self.convert(calls, wanted).await;
-            offload::work_on(offload::ALWAYS).await;
-            return Ok(());
-        }
-        let answers =
-            calls.take_missing_calls().into_iter().map(async |call| (call.clone(), self.call(call, by.deadline).await));
-        for (call, answer) in join_all(answers).await {
-            calls.add_answer(call, answer);
-        }
+        let (missing, wanted) = (calls.take_missing_calls(), calls.take_missing_conversions());
+        by.without_permit(async {
+            if !wanted.is_empty() {
+                // Drop the missing calls, because they contain unconverted objects. The next attempt calls these
+                // webhooks with converted objects.
+                drop(missing);
+                return self.convert(calls, wanted).await;
+            }
+            let answers = missing.into_iter().map(async |call| (call.clone(), self.call(call, by.deadline).await));
+            for (call, answer) in join_all(answers).await {
+                calls.add_answer(call, answer);
+            }
+        })
+        .await;
         // The next attempt can be as expensive as the first one, so offload it.
         offload::work_on(offload::ALWAYS).await;
         Ok(())
@@ -223,4 +222,28 @@ pub(super) fn register_failing_webhook(registry: &Registry) {
 
 fn too_many_rounds() -> Failure {
     Failure::internal(format!("the object differed in {MAX_ROUNDS} attempts, so each attempt called further webhooks"))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use pintle_serving::body_budget::LARGEST_BODY;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_attempt_has_the_permit_for_the_body() {
+        let (registry, by) = (Registry::new(crate::config::ApiServerConfig::default(), None), Requester::default());
+        by.keep_permit(registry.body_budget.turn(LARGEST_BODY).await);
+        let client = Arc::new(WebhookClient::read(&json!({"clientConfig": {"url": "http://localhost/"}})));
+        let call = WebhookCall { id: String::new(), client, review: String::new() };
+        let (mut attempts, calls) = (0, by.allow_webhooks());
+        let attempt = || {
+            attempts += 1;
+            assert!(registry.body_budget.turn(LARGEST_BODY).now_or_never().is_none(), "attempt {attempts}");
+            calls.find_answer(call.clone()).ok_or_else(Failure::waiting)
+        };
+        assert!(registry.with_webhooks(&by, attempt).await.is_ok_and(|answer| answer.body.is_err()));
+        assert_eq!(attempts, 2);
+    }
 }

@@ -213,7 +213,7 @@ async fn concurrent_change_is_reviewed_again() {
     assert_eq!((&stored["data"]["wanted"], &stored["metadata"]["labels"]["other"]), (&json!("1"), &json!("1")));
 }
 
-/// A large body counts towards the processing limit only until it is decoded.
+/// A large body does not count towards the processing limit while its request waits for the webhook.
 #[tokio::test]
 async fn slow_webhook_does_not_block_large_bodies() {
     let gate = Arc::new(Semaphore::new(0));
