@@ -208,6 +208,7 @@ async fn apply(controller: &mut impl Controller, registry: &Registry, next: Resu
             controller.observe(&change)
         }
         Err(Lagged) => {
+            offload::work_on(offload::ALWAYS).await;
             controller.resync(registry);
             true
         }

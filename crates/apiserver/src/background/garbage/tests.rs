@@ -3,11 +3,12 @@
 use futures_util::FutureExt;
 use pintle_json::json;
 use pintle_kinds::writer::Writer;
-use pintle_storage::Expect;
+use pintle_serving::offload::Offload;
+use pintle_storage::{Expect, Lagged};
 
 use super::release::COLLECTOR;
 use super::*;
-use crate::background::options;
+use crate::background::{apply, options};
 
 fn collector(registry: &Registry) -> Collector {
     let mut collector = Collector::new(watch::channel(u64::MAX).1);
@@ -158,6 +159,18 @@ fn collector_stops_waiting_when_the_definitions_controller_ends() {
     drop(served);
     assert!(event.now_or_never().is_some());
     assert!(!collector.is_busy());
+}
+
+#[tokio::test]
+async fn resync_of_a_lagging_collector_is_offloaded() {
+    let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+    let (mut collector, permits) = (collector(&registry), registry.offload_permits.clone());
+    let resync = async move {
+        apply(&mut collector, &registry, Err(Lagged)).await;
+        // No await follows the resync, so the resync ran on this thread.
+        std::thread::current().id()
+    };
+    assert_ne!(Offload::new(&permits, resync).await, std::thread::current().id());
 }
 
 /// A custom resource with a dependent is deleted while its definition is not served.
