@@ -33,7 +33,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
     /// Accept this host name of the server in requests without TLS. Only needed without --token-auth-file, if clients use a DNS name
-    /// instead of an IP address. Can be repeated.
+    /// instead of an IP address, or browsers use a name other than localhost. Can be repeated.
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     /// Create the objects in this manifest, or in all manifests below this folder. Can be repeated.

@@ -19,10 +19,13 @@ const PRIVATE: [&str; 3] = [".internal", ".local", ".svc"];
 /// Returns a response with status 403 if a web page of another site may have sent the request.
 pub(super) fn refusal<B>(request: &Request<B>, config: &ApiServerConfig) -> Option<Response<ResponseBody>> {
     let header = |name: &str| request.headers().get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("\0"));
+    // An `Origin` does not identify a browser, because some Java clients also send it.
+    let is_browser =
+        header("accept-language").is_some() || header("user-agent").is_some_and(|agent| agent.starts_with("Mozilla/"));
     let named = request.uri().authority().map(Authority::as_str).or_else(|| header("host")).unwrap_or_default();
     let host = host_of(named);
     let why = match header("origin") {
-        _ if !is_this_server(&host, header("accept-language").is_some(), config) => format!(
+        _ if !is_this_server(&host, is_browser, config) => format!(
             "the Host {named:?} may be the name of another site; if it is this server, add it to allowed_hosts (--allow-host)"
         ),
         Some(origin) if !is_same_site(origin, &host) => format!("the Origin {origin:?} is another site"),
@@ -46,16 +49,16 @@ fn host_of(authority: &str) -> String {
 ///
 /// - A page whose host is an IP address was loaded from this address, and `localhost` is always this machine.
 /// - With TLS, another site has no certificate that browsers accept for the connection to this server.
-/// - A page of the local network can have a name without a dot, or one that ends in `.local`. If the server listens on
-///   a loopback address, it rejects such names in requests with an `Accept-Language`, which browsers always send. If
-///   the server listens on other addresses, devices in the local network are administrators anyway.
+/// - A page of the local network can have a name without a dot, or one that ends in `.local`. The server rejects such
+///   names in requests from browsers, even if it does not listen on a loopback address. A firewall or the port mapping
+///   of a container can restrict the access to this machine.
 fn is_this_server(host: &str, is_browser: bool, config: &ApiServerConfig) -> bool {
     let is_private = || !host.contains('.') || PRIVATE.iter().any(|ending| host.ends_with(ending));
     config.tls
         || is_local(host)
         || host.parse::<IpAddr>().is_ok()
         || config.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
-        || (is_private() && !(is_browser && config.bind.is_loopback()))
+        || (is_private() && !is_browser)
 }
 
 /// Returns `true` if the origin is the server itself or another server on this machine. An origin that is only a path
@@ -88,37 +91,24 @@ mod tests {
     #[test]
     fn hosts_of_other_sites_are_refused() {
         let loopback = ApiServerConfig { allowed_hosts: vec!["Api.example".into()], ..ApiServerConfig::default() };
-        let everywhere = ApiServerConfig { bind: Ipv4Addr::UNSPECIFIED.into(), ..ApiServerConfig::default() };
-        for (host, refused) in [
-            ("127.0.0.1:8080", [false, false, false]),
-            ("[::1]:8080", [false, false, false]),
-            ("localhost", [false, false, false]),
-            ("LOCALHOST.:8080", [false, false, false]),
-            ("a.localhost:8080", [false, false, false]),
-            ("192.168.1.7:6443", [false, false, false]),
-            ("api.example:8080", [false, false, true]),
-            ("apiserver:8080", [true, false, false]),
-            ("", [true, false, false]),
-            ("printer.local", [true, false, false]),
-            ("host.docker.internal:8080", [true, false, false]),
-            ("kubernetes.default.svc", [true, false, false]),
-            ("kubernetes.default.svc.cluster.local", [true, false, false]),
-            ("api.example.evil.example:8080", [true, true, true]),
-            ("evil.example:8080", [true, true, true]),
-            ("127.0.0.1.evil.example", [true, true, true]),
-            ("localhost.evil.example", [true, true, true]),
-        ] {
-            let browser = [("accept-language", "en")];
-            let by_server = [
-                is_refused(&loopback, host, &browser),
-                is_refused(&loopback, host, &[]),
-                is_refused(&everywhere, host, &browser),
-            ];
-            assert_eq!(by_server, refused, "{host:?}");
-            assert!(
-                !is_refused(&ApiServerConfig { tls: true, ..loopback.clone() }, host, &browser),
-                "{host:?} with TLS"
-            );
+        let everywhere = ApiServerConfig { bind: Ipv4Addr::UNSPECIFIED.into(), ..loopback.clone() };
+        let tls = ApiServerConfig { tls: true, ..loopback.clone() };
+        let own =
+            "127.0.0.1:8080 [::1]:8080 localhost LOCALHOST.:8080 a.localhost:8080 192.168.1.7:6443 api.example:8080";
+        let private = " apiserver:8080 printer.local host.docker.internal kubernetes.default.svc a.svc.cluster.local";
+        let others = "api.example.evil.example evil.example:8080 127.0.0.1.evil.example localhost.evil.example";
+        for (hosts, by_browser, by_others) in [(own, false, false), (private, true, false), (others, true, true)] {
+            for (name, value, refused) in [
+                ("accept-language", "en", by_browser),
+                ("user-agent", "Mozilla/5.0", by_browser),
+                ("user-agent", "okhttp/4.12.0", by_others),
+            ] {
+                for host in hosts.split(' ') {
+                    assert_eq!(is_refused(&loopback, host, &[(name, value)]), refused, "{host:?} {name}: {value}");
+                    assert_eq!(is_refused(&everywhere, host, &[(name, value)]), refused, "{host:?} {name}: {value}");
+                    assert!(!is_refused(&tls, host, &[(name, value)]), "{host:?} with TLS");
+                }
+            }
         }
         let rebound = Request::get("http://evil.example/api").header("host", "127.0.0.1").body(()).unwrap();
         assert!(refusal(&rebound, &loopback).is_some(), "over HTTP/2, the URI has the host");
