@@ -39,6 +39,12 @@ use super::thread::{OwnRuntime, server_ended};
 ///
 /// If the future is dropped, each write of the request is either complete or has no effect.
 ///
+/// # Panics
+///
+/// The server processes a call on the tokio runtime that polls the call's future, unless the server has [its own
+/// thread](crate::ApiServerConfig::own_thread). The future panics if this runtime has no timers, or if the server calls
+/// a webhook and the runtime has no I/O. [`enable_all`](tokio::runtime::Builder::enable_all) enables both.
+///
 /// # Examples
 ///
 /// ```

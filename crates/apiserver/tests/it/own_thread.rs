@@ -1,9 +1,11 @@
 //! Tests of a server with its own thread.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body::Frame;
@@ -56,6 +58,29 @@ fn server_runs_without_the_callers_io_and_timers() {
     drop(server);
     let late = runtime.block_on(service.clone().call(request(Method::GET, "/version", &Json::Null)));
     assert_eq!(late.expect_err("the server is gone").kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn webhooks_are_called_without_the_callers_io() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without timers or sockets");
+    let server = runtime.block_on(server(true));
+    let service = server.in_process();
+    // The port of a closed listener refuses connections.
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let certificate = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate").cert.pem();
+    let webhook = json!({
+        "name": "maps.example.com",
+        "clientConfig": {"url": format!("https://{closed}/"), "caBundle": STANDARD.encode(certificate)},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    });
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let object = json!({"metadata": {"name": "maps"}, "webhooks": [webhook]});
+    assert_eq!(runtime.block_on(call(&service, Method::POST, path, object)).0, 201);
+    let map = json!({"metadata": {"name": "a"}});
+    let (code, status) = runtime.block_on(call(&service, Method::POST, CONFIG_MAPS, map));
+    assert!(code == 500 && status.text("/message").ends_with("connect: connection refused"), "{status}");
 }
 
 #[tokio::test(start_paused = true)]
