@@ -1,5 +1,5 @@
-//! `cargo xtask conformance --clients` runs a scenario of a controller with other client libraries against the embedded
-//! server.
+//! `cargo xtask conformance --clients` runs the requests of a typical controller against the embedded server, once with
+//! each of several client libraries.
 //!
 //! Each client is a program that runs the scenario and fails at the first result that differs from a real cluster. The
 //! clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java

@@ -162,7 +162,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // `last` belongs to another object. The producer missed the deletion of the object that the listener knows.
+            // `last` belongs to another object. The producer missed the deletion of the listener's last known object.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {

@@ -15,7 +15,7 @@ pub(crate) struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// Creates a list that skips the objects in the slots `unreadable`. The slots must be in ascending order.
+    /// Creates a list that skips the slots in `unreadable`, which must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self { pages, unreadable, slots: OnceLock::new(), decoded: OnceLock::new() }
     }

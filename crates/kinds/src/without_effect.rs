@@ -22,7 +22,7 @@ pub const IMPERSONATION: NoEffect = (
     "this server checks only the verb impersonate",
 );
 
-/// Returns the warning about a field of an object.
+/// Returns the warning for a field that this server ignores. `what` names the field.
 pub fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")
 }

@@ -187,7 +187,7 @@ impl Outcome {
     }
 }
 
-/// The subresource whose requests are forwarded to an application.
+/// The API server forwards requests for the subresource `proxy` to a program in the cluster.
 const PROXY: &str = "proxy";
 
 /// The subresources of POST requests that are repeated as in client-go. A create request has no subresource. A second

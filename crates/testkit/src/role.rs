@@ -16,7 +16,8 @@ type Rules = BTreeMap<Target, BTreeSet<String>>;
 /// writes YAML for `kubectl apply`.
 ///
 /// The role contains only permissions that were needed for a recorded request. Therefore, record a test that includes
-/// deletions and conflicts. The requests of [`survives_chaos`](crate::Kit::survives_chaos) can also be recorded.
+/// deletions and conflicts. You can also record the operator's
+/// requests during [`survives_chaos`](crate::Kit::survives_chaos).
 ///
 /// Some clusters, such as OpenShift, run the admission plugin `OwnerReferencesPermissionEnforcement`. The embedded
 /// server does not run this plugin, but the role contains the permissions that the plugin requires:

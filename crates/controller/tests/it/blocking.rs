@@ -90,7 +90,7 @@ fn blocking_call_is_counted_and_makes_replica_unready() {
     let (trigger, controller, _) = blocking(&door, soon(&metrics));
     let manager = Manager::new().controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
-    // The reconciliation blocks the runtime's only worker thread, so a task could not detect the problem.
+    // The reconciliation blocks the runtime's only worker thread, so only another thread can detect the blocked call.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let token = stop.clone();
     let run = runtime.spawn(async move { manager.run(&token).await });

@@ -13,7 +13,7 @@ pub struct Fifo {
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in the freed chunks that have been removed from the list.
     gone: u64,
-    /// The place of the ticket that the next `pop` returns.
+    /// The position of the next ticket to pop.
     next: u64,
     len: usize,
     /// The memory of the last freed chunk. The next chunk reuses this memory, so a queue of stable size does not

@@ -37,7 +37,7 @@ fn delays_end_no_matter_which_waiter_leaves() {
     });
 }
 
-/// The timekeeper, which is the waiter that wakes up at the next deadline, stops waiting before this deadline.
+/// The timekeeper is the waiter whose timeout is the next deadline. Here, the timekeeper stops waiting early.
 #[test]
 fn leaving_waiter_passes_the_timer_on() {
     explore(|| {
