@@ -45,6 +45,8 @@ pub struct Machine {
     /// The grain of renewal times. Renewals are sent at multiples of `grain` on the monotonic clock. Zero allows any
     /// time.
     grain: Duration,
+    /// The batch of this `Machine`'s renewals, from 0 to 3.
+    batch: u128,
     phase: Phase,
     stopping: bool,
     watch_is_up: bool,
@@ -144,6 +146,9 @@ struct Doubt {
     sent: Now,
 }
 
+/// The number of batches in which a group sends its renewals.
+const BATCHES: u32 = 4;
+
 /// The maximum number of writes with an unknown result that the `Machine` remembers. When this limit is reached, the
 /// oldest write is forgotten. If the server has stored a forgotten write, the `Machine` treats its record as another
 /// contender's record. Forgetting a write can delay the next term, but cannot cause two leaders.
@@ -170,6 +175,7 @@ impl Machine {
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
             grain: Duration::ZERO,
+            batch: 0,
             config,
             precision,
             phase: Phase::Following,
@@ -204,16 +210,36 @@ impl Machine {
     /// their renewals in batches and share a timer. Rounding has no effect if it could place two renewals less than a
     /// second apart.
     pub fn gather_renewals(&mut self) {
-        let grain = self.config.retry_period / 4;
+        let grain = self.config.retry_period / BATCHES;
         // A renewal within a second of the previous one does not extend the term.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
     }
 
-    fn renewal_at(&self, due: Duration) -> Duration {
+    /// Returns the time of the first renewal in a term that began with a write at `sent`.
+    fn first_renewal_at(&mut self, sent: Duration) -> Duration {
+        let at = self.rounded(sent + self.first_renewal);
+        self.batch = self.batch_at(at);
+        at
+    }
+
+    /// Returns the time of the renewal that follows a renewal at `sent`. After a slow response, the batches of a group
+    /// would stay merged. Therefore, a `Machine` outside of its batch renews one grain earlier until it is in its batch.
+    fn renewal_after(&self, sent: Duration) -> Duration {
+        let at = self.rounded(sent + self.config.retry_period);
+        let earlier = at.saturating_sub(self.grain);
+        let is_late = self.batch_at(at) != self.batch && earlier > sent + Duration::from_secs(1);
+        if is_late { earlier } else { at }
+    }
+
+    fn rounded(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
+    }
+
+    fn batch_at(&self, at: Duration) -> u128 {
+        at.as_nanos().checked_div(self.grain.as_nanos()).unwrap_or_default() % u128::from(BATCHES)
     }
 
     /// Makes the `Machine` release the lock after the leader's work has ended, even if `release_on_cancel` is `false`.
@@ -377,8 +403,8 @@ impl Machine {
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Stops trying to release the lock when the time limit is reached. Finishes the `Machine` if a stop was requested and no
-    /// request or work is pending.
+    /// Stops trying to release the lock when the time limit is reached. Finishes the `Machine` if a stop was requested
+    /// and no request or work is pending.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()

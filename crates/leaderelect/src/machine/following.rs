@@ -299,7 +299,7 @@ impl Machine {
         let term = Term { version: version.clone(), record: record.clone() };
         self.in_doubt.clear();
         (self.last_term, self.vacancy, self.last_hint) = (None, None, None);
-        self.next_try = self.renewal_at(sent.monotonic + self.first_renewal).max(now.monotonic);
+        self.next_try = self.first_renewal_at(sent.monotonic).max(now.monotonic);
         self.phase = Phase::Leading(Leading {
             term: term.clone(),
             base: LockState::new(version, record),

@@ -36,7 +36,7 @@ impl Machine {
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
-        let next = self.renewal_at(write.sent.monotonic + self.config.retry_period);
+        let next = self.renewal_after(write.sent.monotonic);
         let Phase::Leading(leading) = &mut self.phase else { return };
         match answer {
             Ok(version) => {

@@ -107,7 +107,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
     // Each renewal is sent 50 ms late. Batching rounds the next renewal time down and removes this delay.
-    for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
+    for (retry, next) in [(2_000, 4_000), (1_400, 2_800), (1_300, 2_650), (1_000, 2_050)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
         let mut machine = Machine::new(config, TimePrecision::Micros, now(0));

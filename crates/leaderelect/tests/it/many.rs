@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
@@ -122,6 +123,45 @@ async fn hundred_leases_share_one_task_and_one_watch() {
     drop((electors, fleet));
     pass(0.1).await;
     assert_eq!(tasks(), before);
+}
+
+/// A stall of the server merges the batches.
+#[tokio::test(start_paused = true)]
+async fn batches_split_again_after_a_stall() {
+    let server = Collection::default();
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let slow = is_slow.clone();
+    let answer = Outcome::AnswerSlow(Duration::from_millis(2_500));
+    server.faults().when(move |_| slow.load(Ordering::Relaxed).then(|| answer.clone()));
+    let fleet = fleet(&server, "a", 8);
+    let contenders = fleet.contend_all(100);
+    pass(5.0).await;
+    assert_eq!(leaders(&contenders), 100);
+    let batches = async || {
+        let mut batches = Vec::new();
+        for _ in 0..4 {
+            pass(0.5).await;
+            batches.push(server.take_requests().len());
+        }
+        batches.sort_unstable();
+        batches
+    };
+    server.take_requests();
+    let is_even = |batches: &[usize]| batches.iter().all(|batch| (24..=26).contains(batch));
+    let before = batches().await;
+    assert!(is_even(&before), "{before:?}");
+    is_slow.store(true, Ordering::Relaxed);
+    pass(2.0).await;
+    is_slow.store(false, Ordering::Relaxed);
+    pass(3.0).await;
+    server.take_requests();
+    let merged = batches().await;
+    assert!(!is_even(&merged), "{merged:?}");
+    pass(10.0).await;
+    server.take_requests();
+    let after = batches().await;
+    assert!(is_even(&after), "{after:?}");
+    assert_eq!(leaders(&contenders), 100);
 }
 
 #[tokio::test(start_paused = true)]
