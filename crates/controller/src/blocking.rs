@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::key::{RequestKey, Text};
@@ -128,7 +129,9 @@ impl<K: RequestKey> Watched for Polls<K> {
     }
 
     fn has_blocked(&self) -> bool {
-        !self.blocked().is_empty()
+        let now = Instant::now();
+        let is_blocked = |since| now.duration_since(since) >= self.limit;
+        self.polls().iter().any(|poll| lock(&poll.current).started_at.is_some_and(is_blocked))
     }
 
     fn new_reports(&self) -> Vec<Report> {
@@ -258,6 +261,7 @@ impl Drop for Watchdog {
 impl Shared {
     fn run(&self, tick: Duration) {
         let (mut stopped, mut running, mut reports) = (None, None::<Receiver<()>>, Vec::new());
+        let mut woken = None;
         let mut has_ended = lock(&self.has_ended);
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
@@ -271,7 +275,7 @@ impl Shared {
                 return;
             }
             drop(has_ended);
-            self.wake_another_thread();
+            self.wake_another_thread(&mut woken);
             reports.extend(self.controllers().iter().flat_map(|polls| polls.new_reports()));
             reports.truncate(MAX_WAITING);
             let is_reporting = running.as_ref().is_some_and(|ended| ended.try_recv() == Err(TryRecvError::Empty));
@@ -291,11 +295,14 @@ impl Shared {
 
     /// Wakes a thread of the runtime if a call blocks its thread. The blocked thread can be the one that waits for the
     /// runtime's timers and sockets, and tokio does not give this task to another thread by itself.
-    fn wake_another_thread(&self) {
+    ///
+    /// `woken` is the task of the last call. While this task waits for a thread, this method spawns no other task.
+    fn wake_another_thread(&self, woken: &mut Option<JoinHandle<()>>) {
         if let Some(runtime) = &self.runtime
+            && woken.as_ref().is_none_or(JoinHandle::is_finished)
             && self.controllers().iter().any(|polls| polls.has_blocked())
         {
-            drop(runtime.spawn(async {}));
+            *woken = Some(runtime.spawn(async {}));
         }
     }
 

@@ -266,7 +266,7 @@ fn timers_fire_while_a_call_blocks_one_thread() {
     let run = runtime.spawn(async move { controller.run(&token).await });
     trigger.trigger(key("blocks"));
     fired.recv_timeout(Duration::from_secs(30)).expect("the timer fires");
-    assert_eq!(metrics.numbers(["blocked_workers"]), [1.0]);
+    until("the blocked call is counted", || metrics.numbers(["blocked_workers"]) == [1.0]);
     door.open();
     stop.cancel();
     runtime.block_on(run).unwrap().unwrap();
