@@ -37,6 +37,9 @@ pub enum Shape {
 /// Bytes are read in blocks of this size. Each byte of a block corresponds to one bit of a `u64`.
 const BLOCK: usize = 64;
 
+/// The maximum nesting depth, which is the same as in Go's decoder.
+const MAX_DEPTH: u32 = 10_000;
+
 impl Default for Brackets {
     fn default() -> Self {
         // The first bracket is permitted, like a bracket after a comma.
@@ -47,9 +50,9 @@ impl Default for Brackets {
 impl Brackets {
     /// Reads the next chunk. Returns `None` if the object or array continues in the next chunk.
     ///
-    /// The text is invalid if it does not start with a bracket, if a string contains a control character, or if an
-    /// opening bracket follows a complete value. The last check finds an object that is cut off and followed by another
-    /// object.
+    /// The text is invalid if it does not start with a bracket, if a string contains a control character, if an opening
+    /// bracket follows a complete value, or if brackets are nested more than 10,000 levels deep. The third check finds an
+    /// object that is cut off and followed by another object, unless it is cut off after a colon or a comma.
     pub fn read(&mut self, chunk: &[u8]) -> Option<End> {
         if self.depth == 0 && !matches!(chunk.first()?, b'{' | b'[') {
             return Some(End { at: 1, shape: Shape::Invalid });
@@ -78,7 +81,7 @@ impl Brackets {
         let invalid = first(controls | self.misplaced(block, opening));
         self.last = *block[..len].iter().rfind(|byte| !is_white(**byte)).unwrap_or(&self.last);
         match self.count(opening, closing) {
-            Some(end) if end < invalid => Some((end + 1, Shape::Balanced { nested: self.nested })),
+            Some((end, shape)) if end < invalid => Some((end + 1, shape)),
             _ => (invalid < BLOCK).then_some((invalid + 1, Shape::Invalid)),
         }
     }
@@ -118,10 +121,12 @@ impl Brackets {
         misplaced
     }
 
-    /// Counts the brackets. Returns the position of the bracket that closes the first bracket.
-    fn count(&mut self, opening: u64, closing: u64) -> Option<usize> {
-        if self.depth >= closing.count_ones() + 2 {
-            self.depth = self.depth + opening.count_ones() - closing.count_ones();
+    /// Counts the brackets. Returns the position of the bracket that closes the first bracket, or of a bracket that is
+    /// nested too deeply.
+    fn count(&mut self, opening: u64, closing: u64) -> Option<(usize, Shape)> {
+        let (opened, closed) = (opening.count_ones(), closing.count_ones());
+        if self.depth >= closed + 2 && self.depth + opened <= MAX_DEPTH {
+            self.depth = self.depth + opened - closed;
             return None;
         }
         let mut brackets = opening | closing;
@@ -129,11 +134,14 @@ impl Brackets {
             let bracket = first(brackets);
             if opening >> bracket & 1 == 1 {
                 self.depth += 1;
-                self.nested += u32::from(self.depth == 2);
+                self.nested = self.nested.saturating_add(u32::from(self.depth == 2));
+                if self.depth > MAX_DEPTH {
+                    return Some((bracket, Shape::Invalid));
+                }
             } else {
                 self.depth -= 1;
                 if self.depth == 0 {
-                    return Some(bracket);
+                    return Some((bracket, Shape::Balanced { nested: self.nested }));
                 }
             }
             brackets &= brackets - 1;
@@ -207,6 +215,16 @@ mod tests {
                     assert_eq!(read(&text, step), Some((end, shape)), "{text} {step}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn too_deep_nesting_is_invalid() {
+        let depth = MAX_DEPTH as usize;
+        let text = |depth| "[".repeat(depth) + &"]".repeat(depth);
+        for step in [7, 64, 30_000] {
+            assert_eq!(read(&text(depth), step), Some((2 * depth, Shape::Balanced { nested: 1 })));
+            assert_eq!(read(&text(depth + 1), step), Some((depth + 1, Shape::Invalid)));
         }
     }
 
