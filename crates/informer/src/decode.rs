@@ -42,9 +42,28 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
     let pruned = outline.map_or(Cow::Borrowed(&**json), |outline| outline.pruned(json));
     match catch(|| from_json(&pruned)) {
         Ok(Ok(decoded)) => Decoded::Object(decoded),
-        Ok(Err(error)) => Decoded::undecodable(identity(object), DecodeError::from(error).to_string()),
-        Err(panic) => Decoded::undecodable(identity(object), format!("its Deserialize panicked: {panic}")),
+        Ok(Err(error)) => Decoded::undecodable(identify(object, outline), DecodeError::from(error).to_string()),
+        Err(panic) => Decoded::undecodable(identify(object, outline), format!("its Deserialize panicked: {panic}")),
     }
+}
+
+/// Returns the identity of an undecodable object. If the JSON after the metadata is invalid, only the outline contains
+/// the identity.
+fn identify(object: &RawObject, outline: Option<&Outline>) -> ObjectMeta {
+    let identity = identity(object);
+    if identity.name.is_empty()
+        && let (RawObject::Json(json), Some(outline)) = (object, outline)
+        && let Some(key) = outline.key(json)
+    {
+        let uid = outline.uid(json).unwrap_or_default().into_owned();
+        let resource_version = outline.resource_version(json).unwrap_or_default().into_owned();
+        return ObjectMeta {
+            uid,
+            resource_version,
+            ..ObjectMeta::new(key.namespace().unwrap_or_default(), key.name())
+        };
+    }
+    identity
 }
 
 /// Reads the identity of an object. Leaves a field empty if it cannot be read. Skips all other fields without
@@ -146,6 +165,8 @@ mod tests {
     use pintle_meta::PartialObject;
 
     use super::*;
+    use crate::projection::Projection;
+    use crate::scan::Scanner;
 
     #[derive(Deserialize)]
     struct Sized {
@@ -186,6 +207,16 @@ mod tests {
         check::<PartialObject>(r#"{"metadata":{"name":7}}"#, "", "invalid type: integer, expected a string");
         check::<PartialObject>("null", "", "invalid type: null");
         check::<PartialObject>("{", "", "EOF");
+    }
+
+    #[test]
+    fn object_with_invalid_json_after_its_metadata_has_a_key() {
+        let json = r#"{"metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"7"},"spec":{"x":NaN}}"#;
+        let object = RawObject::from(Bytes::from(json));
+        let outline = Scanner::new(&Projection::default()).scan(json.as_bytes());
+        let Decoded::Undecodable(entry) = decode::<PartialObject>(&object, outline.as_ref()) else { panic!("decoded") };
+        let Undecodable { key, uid, resource_version, .. } = &entry.0;
+        assert_eq!((key.as_str(), &**uid, &**resource_version), ("a/b", "u", "7"));
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(crate) struct Outline {
 const ROOT: usize = 0;
 const METADATA: usize = 1;
 
-/// The maximum nesting depth. The maximum nesting depth. The scanner and the decoder reject deeper objects, because
+/// The maximum nesting depth. The scanner and the decoder reject deeper objects, because
 /// `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
@@ -92,8 +92,8 @@ impl Scanner {
         scanner
     }
 
-    /// Makes the scanner read the field managers of the newest write. Does nothing if the projection drops only a part of
-    /// `managedFields`.
+    /// Makes the scanner read the field managers of the newest write. Does nothing if the projection drops only a part
+    /// of `managedFields`.
     fn read_managers(&mut self) {
         const NAME: &str = Projection::MANAGED_FIELDS[1];
         let metadata = &mut self.nodes[METADATA];
