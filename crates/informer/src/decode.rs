@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn object_with_invalid_json_after_its_metadata_has_a_key() {
+    fn invalid_json_after_the_metadata_keeps_the_key() {
         let json = r#"{"metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"7"},"spec":{"x":NaN}}"#;
         let object = RawObject::from(Bytes::from(json));
         let outline = Scanner::new(&Projection::default()).scan(json.as_bytes());

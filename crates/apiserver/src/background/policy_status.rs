@@ -59,7 +59,7 @@ impl PolicyStatus {
     async fn wait_for_kinds(&mut self) {
         self.wake.send_replace(());
         let changed_revision = self.changed_revision;
-        // The wait fails only if the server is stopping.
+        // The wait fails if the CustomResourceDefinition controller has ended. Its last kinds are then used.
         drop(self.served_revision.wait_for(|served_revision| *served_revision >= changed_revision).await);
     }
 

@@ -124,8 +124,8 @@ pub(crate) enum EventError {
     NotAnEvent(ApiError),
 }
 
-/// Returns the event of a frame that contains only the type and the object, as API servers write frames. Returns `None` for other frames, and for bookmark and error events, because they do not contain an object of
-/// the resource.
+/// Returns the event of a frame that contains only the type and the object, as API servers write frames. Returns `None`
+/// for other frames, and for bookmark and error events, because they do not contain an object of the resource.
 fn usual_event(frame: &Bytes, shape: Shape) -> Option<WatchEvent<RawObject>> {
     // The only nested value is the object, so the object ends before the last bracket of the frame.
     if shape != (Shape::Balanced { nested: 1 }) || !frame.ends_with(b"}}") {
