@@ -45,7 +45,8 @@ pub struct ApiServerConfig {
     /// Without a token file, the server rejects requests that may come from web pages of other sites. An `Origin` must
     /// be the server itself or this machine. Without TLS, the `Host` must be an IP address, `localhost`, one of
     /// [`allowed_hosts`](Self::allowed_hosts), or a private name. A private name has no dot, or ends in `.internal`,
-    /// `.local` or `.svc`. The server rejects private names in requests from browsers.
+    /// `.local` or `.svc`. The server rejects private names in requests from browsers. A request counts as a browser's
+    /// if it has an `Accept-Language`, which Node's `fetch` also sends, or a `User-Agent` that starts with `Mozilla/`.
     pub token_auth_file: Option<PathBuf>,
     /// Other host names of this server, without a port. Default: empty. Set this field only if there is no token file
     /// and no TLS, and clients use a DNS name of the server. Browsers also need an entry for each private name.
