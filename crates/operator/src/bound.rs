@@ -1,18 +1,20 @@
 //! Implements the reconciler trait of `pintle_controller` for an operator's controller in one cluster.
 
 use std::any::TypeId;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_controller::{
     Action, CauseReason, Cleanup, EventChange, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
 };
 use pintle_leaderelect::Leadership;
-use pintle_meta::{Metadata, Resource, WriteOptions};
+use pintle_meta::{Metadata, ObjectKey, Resource, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::applied::lock;
 use crate::caches::Cached;
 use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
@@ -33,12 +35,18 @@ pub(crate) struct Bound<K: Resource> {
     pub(crate) shared: Arc<Shared<K>>,
     pub(crate) objects: Cached<K>,
     pub(crate) functions: Functions<K>,
+    /// The UIDs of the objects whose finalizer was removed. The cache still contains an earlier state of these objects.
+    pub(crate) cleaned_up: Mutex<HashMap<ObjectKey, String>>,
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler for Bound<K> {
     async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let functions = &self.functions;
-        let Some(object) = self.objects.get(&request.key) else {
+        let object = self.objects.get(&request.key);
+        if self.is_cleaned_up(&request.key, object.as_deref()) {
+            return Ok(Action::await_change());
+        }
+        let Some(object) = object else {
             return self.absent(request).await;
         };
         let context = |object: &Arc<K>| Context::new(self.shared.clone(), request.clone(), Some(object.clone()));
@@ -80,16 +88,27 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 };
                 let newest = self.objects.get(&key).filter(is_same);
                 let removal = remove_finalizer(&api, newest.as_deref().unwrap_or(&object), finalizer, &options);
-                if let Some(stored) = within_term(leadership.as_ref(), removal).await? {
-                    // The watch does not deliver objects that do not match the label selector, so update the cache only
-                    // if it contains the object.
-                    if self.objects.get(&key).is_some() {
-                        self.objects.objects.wrote(stored);
-                    }
+                let stored = within_term(leadership.as_ref(), removal).await?;
+                // The watch does not deliver objects that do not match the label selector, so update the cache only if
+                // it contains the object.
+                if self.objects.get(&key).is_some() {
+                    lock(&self.cleaned_up).insert(key, object.uid().into());
+                    stored.into_iter().for_each(|stored| _ = self.objects.objects.wrote(stored));
                 }
                 Ok(Action::await_change())
             }
         }
+    }
+
+    /// Returns `true` if the finalizer of this object was already removed. A key can be queued, for example by a deleted
+    /// child, before the watch reports the deletion of the object.
+    fn is_cleaned_up(&self, key: &ObjectKey, object: Option<&K>) -> bool {
+        let mut cleaned_up = lock(&self.cleaned_up);
+        let is_cleaned_up = object.is_some_and(|object| cleaned_up.get(key).is_some_and(|uid| uid == object.uid()));
+        if !is_cleaned_up {
+            cleaned_up.remove(key);
+        }
+        is_cleaned_up
     }
 
     /// Handles a key without a cached object. Unless the watch has reported the deletion, the object may still exist. For
@@ -188,7 +207,7 @@ mod tests {
 
     use pintle_cluster::Cluster;
     use pintle_controller::Reconciler as _;
-    use pintle_meta::{ObjectKey, ObjectMeta};
+    use pintle_meta::ObjectMeta;
     use serde::Deserialize;
 
     use super::*;
@@ -219,7 +238,7 @@ mod tests {
         });
         let reconcile = async |_: Arc<ConfigMap>, _: Context<ConfigMap>| Ok(Action::await_change());
         let functions = Functions { reconciler: Arc::new(reconcile), finalizer: None, cleanup: None, gone: None };
-        let bound = Bound { shared: shared.clone(), objects, functions };
+        let bound = Bound { shared: shared.clone(), objects, functions, cleaned_up: Mutex::default() };
         let (deleted, other) = (ObjectKey::new("default", "deleted"), ObjectKey::new("default", "other"));
         let applied = |key| Applies::of_object(&shared.applied, key, None);
         let before = (applied(&deleted), applied(&other));

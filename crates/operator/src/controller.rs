@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
@@ -436,7 +436,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
             kind: PhantomData,
             is_selective,
         };
-        engine.reconciler(Bound { shared: Arc::new(shared), objects, functions })
+        engine.reconciler(Bound { shared: Arc::new(shared), objects, functions, cleaned_up: Mutex::default() })
     }
 }
 

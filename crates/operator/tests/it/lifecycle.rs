@@ -196,6 +196,41 @@ async fn terminating_object_of_another_namespace_is_not_cleaned_up() {
     running.stop().await.unwrap();
 }
 
+/// The cache is delayed, so it contains the object for a second after the finalizer was removed.
+#[tokio::test]
+async fn key_of_a_removed_object_causes_no_second_cleanup() {
+    let world = World::with_site("blog").await;
+    let lag = Fault::Lag(Lag::Time(Duration::from_secs(1)));
+    let rule = Rule { resource: Some("websites".into()), times: None, ..Rule::new(lag) };
+    world.cluster.server().unwrap().faults().add(rule);
+    let (trigger, cleanups, gone) = (Trigger::new(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, counted_gone) = (cleanups.clone(), gone.clone());
+    let controller = Controller::<Website>::new()
+        .source(trigger.clone())
+        .cleanup("example.com/dns", move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Cleanup::Done) }
+        })
+        .gone(move |_, _| {
+            counted_gone.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }
+        })
+        .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+    let running = Running::start(world.manager().controller(controller));
+    let has_finalizer = async || (!world.site("blog").await.metadata.finalizers.is_empty()).then_some(());
+    eventually("the finalizer is stored", has_finalizer).await;
+    let sites = world.cluster.namespaced::<Website>("default");
+    sites.delete("blog", &DeleteOptions::default()).await.unwrap();
+    eventually("the object is deleted", async || sites.get("blog").await.is_err().then_some(())).await;
+    eventually("the watch reports the deletion", async || {
+        trigger.trigger(ObjectKey::new("default", "blog"));
+        (gone.load(Ordering::SeqCst) > 0).then_some(())
+    })
+    .await;
+    assert_eq!(cleanups.load(Ordering::SeqCst), 1);
+    running.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn cleanup_that_writes_the_status_runs_once() {
     let world = World::with_site("blog").await;
