@@ -57,6 +57,7 @@ fn main() -> Result<(), ThrottleError> {
 
     let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("{runs:?}");
-    assert_eq!((runs.len(), runs["team-a/web-3"]), (11, 3));
+    // A key that is added while a worker has it runs again.
+    assert!(runs.len() == 11 && runs["team-a/web-3"] >= 3, "{runs:?}");
     Ok(())
 }
