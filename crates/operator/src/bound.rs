@@ -9,7 +9,7 @@ use pintle_controller::{
     Action, CauseReason, Cleanup, EventChange, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
 };
 use pintle_leaderelect::Leadership;
-use pintle_meta::{Metadata, ObjectKey, Resource, WriteOptions};
+use pintle_meta::{Metadata, Object, ObjectKey, Resource, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,7 +35,8 @@ pub(crate) struct Bound<K: Resource> {
     pub(crate) shared: Arc<Shared<K>>,
     pub(crate) objects: Cached<K>,
     pub(crate) functions: Functions<K>,
-    /// The UIDs of the objects whose finalizer was removed. The cache still contains an earlier state of these objects.
+    /// The UIDs of objects whose finalizer was removed, while the cache may still contain an earlier state. An entry is
+    /// removed when its key is next reconciled without this object.
     pub(crate) cleaned_up: Mutex<HashMap<ObjectKey, String>>,
 }
 
@@ -92,7 +93,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 // The watch does not deliver objects that do not match the label selector, so update the cache only if
                 // it contains the object.
                 if self.objects.get(&key).is_some() {
-                    lock(&self.cleaned_up).insert(key, object.uid().into());
+                    let uid = object.uid().into();
+                    lock(&self.cleaned_up).insert(key, uid);
                     stored.into_iter().for_each(|stored| _ = self.objects.objects.wrote(stored));
                 }
                 Ok(Action::await_change())
@@ -103,8 +105,10 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     /// Returns `true` if the finalizer of this object was already removed. A key can be queued, for example by a deleted
     /// child, before the watch reports the deletion of the object.
     fn is_cleaned_up(&self, key: &ObjectKey, object: Option<&K>) -> bool {
+        // Call `uid` without the lock, because it can be user code.
+        let uid = object.map(Object::uid);
         let mut cleaned_up = lock(&self.cleaned_up);
-        let is_cleaned_up = object.is_some_and(|object| cleaned_up.get(key).is_some_and(|uid| uid == object.uid()));
+        let is_cleaned_up = uid.is_some_and(|uid| cleaned_up.get(key).is_some_and(|cleaned_up| cleaned_up == uid));
         if !is_cleaned_up {
             cleaned_up.remove(key);
         }
