@@ -15,8 +15,8 @@ use crate::oversized::BoundedBuffer;
 /// Frames that arrive in a single chunk are not copied.
 ///
 /// A frame ends with the bracket that closes its first bracket. The content is not validated, so decode the frame to
-/// find other errors. Text that cannot be a frame is returned up to the first invalid byte, so that decoding it returns
-/// an error. A `FrameSplitter` does no I/O.
+/// find other errors. Text that cannot be a frame is returned up to the first invalid byte. Decoding this text as an
+/// event returns an error. A `FrameSplitter` does no I/O.
 ///
 /// # Examples
 ///
