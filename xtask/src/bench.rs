@@ -6,18 +6,19 @@
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]) or
 //!   examples of other crates ([`Program::Example`]), built with `--release`.
 //! * The kube-rs programs are binaries of `crates/bench/kube` ([`Program::Kube`]), a separate workspace with its own
-//!   `Cargo.lock`. They are built in `target/bench/kube/`.
-//! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]). `go.sum` pins their dependencies.
-//!   They are built in `target/bench/AREA/`.
+//!   `Cargo.lock`. The kube-rs programs are built in `target/bench/kube/`.
+//! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]). `go.sum` pins the dependencies of the Go
+//!   programs. The Go programs are built in `target/bench/AREA/`.
 //!
-//! A program runs the workload named in its arguments **once**. The last line of its output is JSON:
+//! A benchmark program runs the workload in its arguments **once**. The last line of the program's output is a JSON object with
+//! figures:
 //!
 //! ```json
 //! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures cover only the measured part of the program:
+//! All figures cover only the measured part of the program run:
 //!
 //! * `wall_ns` is the wall time.
 //! * `cpu_ns` is the CPU time of all threads.
@@ -27,21 +28,20 @@
 //! * `adds` and `gets` are the numbers of keys that were added to a queue and returned by it.
 //! * `figures` contains other values, keyed by unit ([`Measure::Figure`]).
 //!
-//! A program omits figures that it cannot measure. The cells for these figures are empty.
+//! If a program cannot measure a figure, it omits the figure, and the table cell is empty.
 //!
 //! A program that needs a server receives the argument `--server URL` ([`Around::Pods`]) or `--server KUBECONFIG`
-//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). All sides share a server, except in workloads that
-//! compare servers ([`Around::Servers`]). In these workloads, each side has its own server, and the argument
-//! `--processes ID,ID` contains the process ids of the server.
+//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). All sides share a server, except in workloads that compare servers
+//! ([`Around::Servers`]). In workloads that compare servers, each side has its own server, and the argument `--processes ID,ID`
+//! contains the process ids of the server.
 //!
-//! The programs of a workload run alternately (ours, peer, ours, peer, …), so other load on the machine affects all
-//! sides. For published figures, each side runs at least [`Workload::runs`] times. The table has one row per
-//! [`Measure`] with the median of each side. The *ratio* compares our side to the best peer: 2.0 means half the cost,
-//! and 0.5 means double the cost. If a tool such as `go` is missing, or a peer cannot be built, the column of the peer
-//! is empty and the reason is printed.
+//! The programs of a workload run alternately (ours, peer, ours, peer, …), so other load on the machine affects all sides.
+//! Published figures require at least [`Workload::runs`] runs of each side. The result table has one row per [`Measure`] with the
+//! median of each side. The *ratio* compares our side to the best peer: 2.0 means half the cost, and 0.5 means double the cost.
+//! If a tool such as `go` is missing, or a peer cannot be built, the peer's column is empty, and the reason is printed.
 //!
-//! All published figures on a page are from the same commit. Therefore, `--docs` requires a clean working tree that
-//! does not change during the measurement. `--docs` also requires an idle machine.
+//! All published figures on a page come from the same commit. `--docs` requires a clean working tree that does not change during
+//! the measurement. `--docs` also requires that the machine is idle.
 
 mod areas;
 mod build;
@@ -61,7 +61,7 @@ use xshell::Shell;
 use crate::flags::Bench;
 
 pub(crate) struct Area {
-    /// The name on the command line. The folder with the Go programs and the published files have the same name.
+    /// The name of the area on the command line, of its folder with Go programs, and of its published files.
     pub(crate) name: &'static str,
     /// The sentence above the table on the published page.
     pub(crate) about: String,
@@ -69,14 +69,14 @@ pub(crate) struct Area {
 }
 
 pub(crate) struct Workload {
-    /// The text in the first column of the table. Must be unique within the area.
+    /// The text in the first column of the table, which must be unique within the area.
     pub(crate) name: &'static str,
     /// The variants of our side. The name of the workload describes the first variant.
     pub(crate) ours: Vec<Variant>,
     pub(crate) peers: Vec<(&'static str, Run)>,
     pub(crate) around: Around,
-    /// The number of runs per side for published figures. Short workloads need many runs, because their figures vary
-    /// more between runs.
+    /// The number of runs per side for published figures. Short workloads need many runs, because their figures vary more between
+    /// runs.
     pub(crate) runs: usize,
 }
 
@@ -99,8 +99,8 @@ pub(crate) enum Around {
 }
 
 impl Around {
-    /// Returns the program of the server and its arguments. Clients get the URL of a load server, and a kubeconfig file
-    /// for the other servers.
+    /// Returns the program of the server and its arguments. Clients of a load server get its URL, and clients of the other
+    /// servers get a kubeconfig file.
     pub(crate) fn server(self, quick: bool) -> Option<(&'static str, Vec<String>)> {
         let of_size = |option: &str, full: usize| {
             let size = if quick { full / 50 } else { full };
@@ -121,10 +121,10 @@ pub(crate) const REAL: &str = "kube-apiserver";
 
 /// A configuration of our side for a workload.
 pub(crate) struct Variant {
-    /// How the variant differs from the first variant. Empty for the first variant.
+    /// How the variant differs from the first variant, or an empty string for the first variant.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
-    /// The measures and the goals of the table rows. Rows without goals are informational.
+    /// The measures and the goals of the table rows. A row without goals is informational.
     pub(crate) rows: Vec<(Measure, Vec<Goal>)>,
 }
 
@@ -152,8 +152,8 @@ pub(crate) enum Measure {
     BytesPerOp,
     PeakBytes,
     OpsPerSecond,
-    /// A figure with this unit. For units that end with `/s`, larger figures are better. For all other units, smaller
-    /// figures are better.
+    /// A figure with this unit, such as operations per second. Larger figures are better for units that end with `/s`. Smaller
+    /// figures are better for all other units.
     Figure(&'static str),
 }
 

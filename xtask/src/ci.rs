@@ -1,7 +1,8 @@
 //! `cargo xtask ci` runs all checks of the project and prints one line per step.
 //!
-//! All steps run even if an earlier step fails, so one run reports all problems. If a step fails, its output is
-//! printed, with a command that runs only this step. The full output of each step is in `target/ci/STEP.log`.
+//! All steps run even if an earlier step fails, so that one run reports all problems. If a step fails, the output
+//! contains its log, and a command that runs only this step. The full output of each step is in
+//! `target/ci/STEP.log`.
 
 mod checked;
 mod command;
@@ -121,8 +122,8 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
                 let own = sh.clone();
                 parallel.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Show which step runs. The line of a parallel step is printed at the end, so it does not interrupt
-                // another line.
+                // Print the name of the running step. The line of a parallel step is printed at the end, so that it
+                // does not interrupt another line.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));
@@ -156,7 +157,7 @@ impl Report {
                 println!("{step} failed; alone: cargo xtask ci --only {step}\n");
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => self.tests.add(error.tests),
-                    // The step failed, but not because of a test. Count one failure.
+                    // Count one failure for a step that failed for a reason other than a test.
                     _ => self.tests.failed += 1,
                 }
                 self.failed.push(step);

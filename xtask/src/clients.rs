@@ -5,9 +5,9 @@
 //! clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
 //! (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
 //!
-//! A client is skipped if its tool is not installed. The last line of the output lists the skipped clients. With
-//! `--all`, or if `--only` names the client, a skipped client counts as failed. Each tool downloads dependencies to its
-//! usual cache and writes build artifacts to the target folder.
+//! A client is skipped if its tool is not installed. The last output line lists the skipped clients. A skipped client
+//! counts as failed with `--all`, or if `--only` names the client. Each tool downloads dependencies to its usual cache
+//! and writes build artifacts to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -123,7 +123,7 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // Each command with the text that its output must contain. `kubectl diff` prints nothing if there are no
+    // The commands with the text that their output must contain. `kubectl diff` prints nothing if there are no
     // differences.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
@@ -144,7 +144,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // The base64 form of `{"`. All JWTs start with this text.
+        // All JWTs start with `eyJ`, the base64 form of `{"`.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),
@@ -165,7 +165,7 @@ fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     Ok(cmd!(sh, "{program}").quiet().run()?)
 }
 
-/// Runs the scenario with kube. The example starts the embedded server in its own process.
+/// Runs the scenario with the kube example, which starts the embedded server in its own process.
 fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let (cargo, target) = (crate::cargo(), work.join("kube"));
     let _project = sh.push_dir("crates/apiserver/examples/kube");

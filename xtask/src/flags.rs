@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 
-/// The project's own tools.
+/// The project's own development tools.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 pub(crate) enum Xtask {
@@ -22,21 +22,21 @@ pub(crate) enum Xtask {
 /// Run the side-by-side benchmarks of one area and print the table.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// The area. `cargo xtask bench --list` prints all areas.
+    /// `cargo xtask bench --list` prints the names of all areas. `cargo xtask bench --list` prints all areas.
     pub(crate) area: Option<String>,
     /// List the areas.
     #[arg(long)]
     pub(crate) list: bool,
-    /// Write the rows to this file as JSON. Needs at least 9 runs, like --docs.
+    /// Write the rows to this file as JSON. JSON output needs at least 9 runs, like --docs.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows. Needs a clean tree.
+    /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows. This option needs a clean working tree.
     #[arg(long)]
     pub(crate) docs: bool,
     /// Run only the workloads whose name contains this text.
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
-    /// The number of runs of each side. The default is 9.
+    /// The number of runs of each side [default: 9].
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<usize>,
     /// Run each side once on a small part of each workload, as a smoke test.
@@ -47,10 +47,10 @@ pub(crate) struct Bench {
 /// Run all checks of the project, and print one line per step.
 #[derive(Args, Debug)]
 pub(crate) struct Ci {
-    /// Run only this step. The flag may be repeated.
+    /// Run only this step. To run several steps, repeat the flag.
     #[arg(long, value_name = "STEP")]
     pub(crate) only: Vec<String>,
-    /// Also run the steps that take long and rarely fail. `cargo xtask ci --list` names them.
+    /// Also run the steps that take long and rarely fail. `cargo xtask ci --list` shows which steps these are.
     #[arg(long)]
     pub(crate) full: bool,
     /// List the steps.
@@ -63,7 +63,7 @@ pub(crate) struct Ci {
 pub(crate) struct NewOperator {
     /// The name of the project, in kebab-case, such as website-operator.
     pub(crate) name: String,
-    /// The folder of the project. The default is NAME next to this repository.
+    /// The folder of the project [default: NAME next to this repository].
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
 }
@@ -74,11 +74,12 @@ pub(crate) struct Conformance {
     /// Replay the cases against the embedded server, or against the server at --url.
     #[arg(long)]
     pub(crate) server: bool,
-    /// Run the client's scenarios on the kube-apiserver and etcd in the folder KUBEBUILDER_ASSETS. Needs openssl.
+    /// Run the client's scenarios on the kube-apiserver and etcd in the folder KUBEBUILDER_ASSETS. The scenarios
+    /// need openssl.
     #[arg(long)]
     pub(crate) client: bool,
-    /// Run a fleet of electors on the server in KUBEBUILDER_ASSETS or on the embedded server. Includes client-go if
-    /// `go` is installed.
+    /// Run a fleet of electors on the server in KUBEBUILDER_ASSETS or on the embedded server. Half of the electors
+    /// use client-go if `go` is installed.
     #[arg(long)]
     pub(crate) fleet: bool,
     /// Run the scenario of a controller on the embedded server with other clients: kubectl, client-go, kube, Python,
@@ -96,8 +97,9 @@ pub(crate) struct Conformance {
     /// only these clients, separated by commas, and count a skipped client as failed.
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
-    /// Further flags of the replay, after all other flags: --url, --token, --ca, --insecure, --verbose, --at-once,
-    /// --update, --cases, --tsv, --pack. `cargo run --package pintle-conformance -- --help` describes them.
+    /// Further flags of the replay program, after all other flags: --url, --token, --ca, --insecure, --verbose,
+    /// --at-once, --update, --cases, --tsv, --pack. `cargo run --package pintle-conformance -- --help` describes
+    /// these flags.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, conflicts_with_all = ["client", "fleet", "clients"])]
     pub(crate) replay: Vec<OsString>,
 }

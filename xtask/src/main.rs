@@ -1,6 +1,6 @@
-//! The development jobs of this project. `cargo xtask JOB` runs a job.
+//! The development jobs of this project. Run a job with `cargo xtask JOB`.
 //!
-//! Each job has its own module: [`ci`] runs all checks, [`tidy`] checks the rules of this repository, [`docs`] builds
+//! Each job has its own module. [`ci`] runs all checks, [`tidy`] checks the rules of this repository, [`docs`] builds
 //! the documentation, [`mod@bench`] compares Pintle to its peers, [`conformance`] compares the API server to a real
 //! one, and [`new_operator`] creates an operator project.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]

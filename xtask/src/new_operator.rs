@@ -1,7 +1,7 @@
 //! `cargo xtask new-operator NAME` creates an operator project outside of this workspace.
 //!
-//! The template `crates/pintle/template` is a complete project. A new project is a copy of the template with a
-//! different name and a different path to Pintle.
+//! The template `crates/pintle/template` is a complete project. The job copies this template with a different name and
+//! a different path to Pintle.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::flags::NewOperator;
 
 const TEMPLATE: &str = "crates/pintle/template";
 const PLACEHOLDER: &str = "website-operator";
-/// The start of the dependency on Pintle in the template.
+/// The start of the line in the template that declares the dependency on Pintle.
 const DEPENDENCY: &str = "pintle = { path = \"..\"";
-/// The maximum length of a project name. The name is also used as a label value and as the name of a Lease.
+/// The maximum length of a project name. This name is also used as a label value and as the name of a Lease.
 const LONGEST: usize = 50;
 
 /// Names that the compiler or cargo rejects, and names of crates that every project uses.
@@ -61,16 +61,16 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         fs::create_dir_all(target.parent().unwrap_or(folder))?;
         fs::write(&target, fill(&text, name, &pintle)).with_context(|| format!("writing {}", target.display()))?;
     }
-    // Copy the lock file, so the project uses the dependency versions that are tested in this repository. cargo removes
-    // unused entries.
+    // Copy the lock file, so that the project uses the dependency versions that this repository is tested with. cargo
+    // removes unused entries.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let (cargo, manifest) = (crate::cargo(), folder.join("Cargo.toml"));
     cmd!(sh, "{cargo} metadata --quiet --format-version 1 --manifest-path {manifest}").quiet().ignore_stdout().run()?;
     Ok(())
 }
 
-/// Replaces the project name and the paths to Pintle in a template file. One path is for builds on this machine, and
-/// the other path is for builds of the container image.
+/// Replaces the project name and the paths to Pintle in a template file. Builds on this machine and builds of the
+/// container image use different paths.
 fn fill(text: &str, name: &str, pintle: &Path) -> String {
     let in_image = normal(&Path::new("/src").join(name).join(pintle));
     let (pintle, in_image) = (slashes(pintle), slashes(&in_image));
@@ -97,7 +97,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the relative path between two absolute folders. Returns an absolute path if the folders share only the root.
+/// Returns the relative path between two absolute folders, or an absolute path if they share only the root.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let common = from.components().zip(to.components()).take_while(|(left, right)| left == right).count();
     if common <= 1 {

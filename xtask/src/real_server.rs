@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running kube-apiserver with etcd. Dropping it ends both processes.
+/// A running kube-apiserver with etcd, both of which end on drop.
 pub(crate) struct RealServer {
     port: u16,
-    /// The latest process is first, because kube-apiserver must end before etcd.
+    /// The processes, latest first, because kube-apiserver must end before etcd.
     processes: Vec<Killed>,
     folder: TempDir,
 }
@@ -20,7 +20,8 @@ pub(crate) struct RealServer {
 pub(crate) const TOKEN: &str = "conformance";
 
 impl RealServer {
-    /// Starts etcd and kube-apiserver with data and logs in a temporary folder. Returns before the servers are ready.
+    /// Starts etcd and kube-apiserver with data and logs in a temporary folder. `start` returns before the
+    /// servers are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
         let folder = temporary.path();
@@ -29,7 +30,7 @@ impl RealServer {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The second token is for the client's tests. The second token belongs to a user without permissions.
+        // The second token belongs to a user without permissions, for the client's tests.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api_port))?;
@@ -60,7 +61,7 @@ impl RealServer {
                 ("service-cluster-ip-range", "10.0.0.0/24"),
                 // Allow privileged containers, as in the embedded server.
                 ("allow-privileged", "true"),
-                // This plugin would reject pods, because no controller creates service accounts.
+                // The ServiceAccount plugin would reject pods, because no controller creates service accounts.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -101,7 +102,7 @@ pub(crate) struct Killed(pub(crate) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // Ignore the errors: the process may already have exited.
+        // Ignore errors, because the process may already have exited.
         drop(self.0.kill());
         drop(self.0.wait());
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy` checks the rules of this repository that other tools do not check.
+//! `cargo xtask tidy` checks the repository rules that other tools do not check.
 
 mod circles;
 mod crates;
@@ -49,7 +49,7 @@ impl Source {
     }
 }
 
-/// Checks all rules on all files. The error lists all violations.
+/// Checks all rules on all files, and returns all violations in one error.
 pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     let root = sh.current_dir();
     let sources = sources(sh, &root)?;
@@ -71,7 +71,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     bail!("{}\n{} findings", lines.join("\n"), lines.len());
 }
 
-/// Returns all text files of the repository. Untracked files are included, but ignored files are not.
+/// Returns all text files of the repository, including untracked but not ignored files.
 fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().ignore_stderr().read();
     let mut paths: Vec<PathBuf> = match listed {

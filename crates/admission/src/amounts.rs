@@ -10,7 +10,7 @@ use pintle_schema::quantity::Quantity;
 pub struct Amounts(pub BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads the quantities at a JSON pointer. The result is empty if the object has no value at the pointer.
+    /// Reads the quantities at a JSON pointer, or returns no quantities if the object has no value there.
     pub fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -54,7 +54,7 @@ impl Amounts {
         }
     }
 
-    /// Returns the quantities minus the quantities in `other`. Negative results become zero.
+    /// Subtracts the quantities in `other`. Negative results become zero.
     pub fn minus(&self, other: &Self) -> Self {
         let rest = |(name, amount): (&str, Quantity)| {
             (name.to_owned(), amount.less(other.get(name).unwrap_or(Quantity::ZERO)))

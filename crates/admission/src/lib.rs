@@ -1,12 +1,13 @@
 //! The rules of admission plugins: limit ranges, resource quotas, Pod Security Standards, and CEL policies.
 //!
-//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - [`limits`], [`quota`] and [`pod_security`] check the write of an object ([`Attempt`]).
 //! - [`policy`] compiles ([`CompiledPolicy`](policy::CompiledPolicy)), matches and evaluates admission policies.
 //!
-//! All functions are pure: they take JSON values and return a result or the violations of a rule. The registry of
-//! `pintle-apiserver` reads the store, updates quota usage, and calls the plugins in order. Start with `limits.rs`.
+//! All functions are pure: they take JSON values and return a result or the violations of a rule. The registry in
+//! `pintle-apiserver` reads the store, updates quota usage, and calls the plugins in order. Start reading with
+//! `limits.rs`.
 //!
 //! ```
 //! use pintle_admission::Attempt;
@@ -36,9 +37,9 @@ pub use amounts::Amounts;
 pub struct Attempt<'a> {
     pub resource: &'a pintle_meta::GroupResource,
     pub subresource: pintle_apimachinery::request::Subresource,
-    /// The object to store.
+    /// The object that the request would store.
     pub object: &'a pintle_json::Json,
-    /// The stored object. `None` for a new object.
+    /// The stored object, or `None` for a new object.
     pub old: Option<&'a pintle_json::Json>,
 }
 

@@ -9,12 +9,13 @@ use super::{Attempt, pods};
 use crate::amounts::Amounts;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The resources that `spec.resources` of a pod can contain.
+/// The resources that a pod's `spec.resources` can contain.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// The maximum quantity that is compared in thousandths of a unit. Larger quantities are compared in whole units.
+/// The maximum quantity that is compared in thousandths of a unit, because larger quantities are compared in whole
+/// units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
-/// Returns `true` if limit ranges apply to the write. An update of a pod is checked only if it resizes the pod.
+/// Returns `true` if limit ranges apply to the write. For a pod, limit ranges apply only to creates and resizes.
 pub fn applies(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
     match (attempt.subresource, attempt.old) {
@@ -32,8 +33,8 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers that do not specify them. Records the defaults in an annotation of
-/// the pod.
+/// Sets default requests and limits on containers that do not specify them. Records the added defaults in an
+/// annotation of the pod.
 pub fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -69,7 +70,7 @@ fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
     range.list("/spec/limits").filter(move |limit| limit.text("/type") == kind)
 }
 
-/// Sets the requests or limits that a container does not specify. Returns the names of the resources that were set.
+/// Sets the requests or limits that a container does not specify, and returns the names of their resources.
 fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
@@ -110,7 +111,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// A quantity in `spec.resources` replaces the sum of the containers' quantities.
+/// Sums the containers' quantities, which a quantity in `spec.resources` replaces.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));

@@ -1,4 +1,4 @@
-//! The Pod Security Standards. Reads a namespace's policy from its labels, and checks pods against the policy.
+//! Reads a namespace's Pod Security Standards from its labels, and checks pods against them.
 
 mod baseline;
 mod pod_view;
@@ -43,9 +43,9 @@ pub struct Standard {
 /// A namespace's Pod Security Standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Pods that violate this standard are rejected.
+    /// The server rejects pods that violate this standard.
     pub enforce: Standard,
-    /// Violations of this standard are recorded in the audit log.
+    /// The audit log records violations of this standard.
     pub audit: Standard,
     /// Violations of this standard cause warnings.
     pub warn: Standard,
@@ -60,15 +60,14 @@ pub struct Violation {
 
 struct Control {
     since: u64,
-    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. `None` if the
-    /// restricted standard has no stricter rule.
+    /// The first minor version in which a stricter rule of the restricted standard replaces this rule, if any.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
-    /// Reads a namespace's policy, and returns it with an error for each invalid label. `label` returns the value of a
-    /// label. If the level in the `enforce` label is invalid, the strictest level applies.
+    /// Reads a namespace's policy, and returns it with an error for each invalid label. `label` returns the value of
+    /// the label with the given key. An invalid level in the `enforce` label selects the strictest level.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -139,8 +138,8 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template, in the order of the rules. Violations of baseline rules come
-    /// first.
+    /// Returns the violations of a pod or a pod template, in the order of the rules. Violations of baseline rules
+    /// precede violations of restricted rules.
     pub fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {

@@ -13,7 +13,7 @@ pub(super) enum ContainerType {
 }
 
 /// Returns a pod's total quantities. `of` returns the quantities of one container. For each resource, the total is the
-/// greater of two values: the sum for the containers and sidecars, and the maximum while the init containers run.
+/// greater of two values: the sum for the containers and sidecars, and the maximum while init containers run.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -21,8 +21,7 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // `start` already includes all sidecars before this container, so skip the resources that this container does
-        // not use.
+        // Skip the resources that this container does not use, because `start` already includes all earlier sidecars.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -1,7 +1,7 @@
 //! Admission policies in CEL: their environments, compilation, matching and evaluation.
 //!
-//! The functions are pure. The registry of `pintle-apiserver` reads policies, bindings
-//! and parameters from the store. The error texts are the same as in kube-apiserver.
+//! All functions are pure. The registry of `pintle-apiserver` reads the policies, bindings and
+//! parameters from the store. Error messages are the same as in kube-apiserver.
 
 mod compile;
 mod environment;

@@ -16,7 +16,8 @@ use crate::amounts::Amounts;
 
 pub use usage::applies;
 
-/// Checks whether a quota rejects the write, without computing the usage. Returns the reason for a rejection.
+/// Checks whether a quota rejects the write, without computing the usage. Returns an error with the reason for a
+/// rejection.
 pub fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
@@ -33,8 +34,8 @@ pub fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the quota's `status.used` after the write, or `None` if the usage does not change. Returns an error with the
-/// reason if the quota rejects the write.
+/// Returns the quota's `status.used` after the write, or `None` if the usage does not change. If the quota rejects the
+/// write, returns an error with the reason.
 pub fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);
@@ -71,8 +72,7 @@ pub fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Resu
     Ok(Some(sum))
 }
 
-/// Returns the quota's hard limits that apply to the object. The result is empty if the scopes of the quota exclude the
-/// object.
+/// Returns the quota's hard limits that apply to the object, or no limits if the quota's scopes exclude the object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     if scope::covers(quota, attempt, attempt.object) {
         Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource))

@@ -1,6 +1,7 @@
 //! Writes reviews for admission and conversion webhooks, and checks the responses.
 //!
-//! The functions are pure. `pintle-apiserver` sends the reviews. The error texts are the same as in kube-apiserver.
+//! All functions are pure. `pintle-apiserver` sends these reviews. Error messages are the same as in
+//! kube-apiserver.
 
 mod admission_review;
 mod conversion_review;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::Json;
 
-/// The values that an `enum` allows. An `enum` can have tens of thousands of values, so lookups use a hash table.
+/// The values that an `enum` allows, in a hash table, because an `enum` can have tens of thousands of values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     /// The allowed values in the order of the schema.
@@ -17,9 +17,9 @@ impl Allowed {
         Self { all: values.to_vec(), exact: values.iter().cloned().collect() }
     }
 
-    /// Returns `true` if `value` is allowed. As in Go, `value` is first converted to the type of the allowed value. For
-    /// example, an `enum` with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and objects are not
-    /// converted.
+    /// Returns `true` if `value` is allowed. As in Go, this method first converts `value` to the type of the allowed
+    /// value. For example, an `enum` with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and
+    /// objects are compared without a conversion.
     pub(super) fn has(&self, value: &Json) -> bool {
         self.exact.contains(value)
             || as_integer(value).is_some_and(|whole| self.exact.contains(&whole.into()))

@@ -30,8 +30,8 @@ impl<'a> Approval<'a> {
 }
 
 /// Returns an error if a required approval annotation is missing or invalid. If the stored definition has no
-/// annotation, an update may leave the annotation out. An update may also change an invalid annotation to another
-/// invalid value.
+/// annotation, an update needs no annotation either. An update may also replace an invalid annotation with another
+/// invalid one.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -87,7 +87,7 @@ fn is_url(text: &str) -> bool {
     is_scheme && is_host && !text.bytes().any(|byte| byte.is_ascii_control()) && is_unescapable(path)
 }
 
-/// Returns `true` if two hexadecimal digits follow each `%` in a path. The URL's query is not checked.
+/// Returns `true` if two hexadecimal digits follow each `%` in the path of a URL, ignoring its query.
 fn is_unescapable(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     path.split('%')

@@ -14,7 +14,7 @@ pub(super) struct Cell {
 }
 
 /// Returns a version's columns, and the functions that compute their cells. The first column is the name, followed by
-/// the additional printer columns. If the version has no additional printer columns, the second column is the age.
+/// the additional printer columns. Without additional printer columns, the second column is the age.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
@@ -26,7 +26,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     };
     let mut additional: Vec<_> = version.list("/additionalPrinterColumns").collect();
     if additional.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
-        // As in kube-apiserver, one invalid path disables all additional columns.
+        // As in kube-apiserver, one invalid path disables all additional printer columns.
         additional.clear();
     }
     for column in &additional {
@@ -57,8 +57,8 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
 }
 
 impl Cell {
-    /// Returns the cell of an object in a printer column. The cell is null if the object has no value of the column's
-    /// type at the column's path.
+    /// Returns the cell of an object in a printer column, or null if the column's path has no value of the column's
+    /// type.
     pub(super) fn of(&self, object: &Json, now: Timestamp) -> Json {
         if self.kind == "name" {
             return metadata::name(object).into();

@@ -1,4 +1,4 @@
-//! Creates the kinds of an established definition.
+//! Creates the kinds that an established definition defines.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::{is_established, is_terminating};
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
-/// Returns a definition's kinds, one for each served version. Returns no kinds if the definition is not established.
+/// Returns a definition's kinds, one for each served version, or none if the definition is not established.
 pub fn kinds(definition: &Json) -> Vec<Kind> {
     kinds_of(definition, |version| version.is_true("/served"))
 }

@@ -31,13 +31,13 @@ pub(super) struct Versions {
     pub(super) weight: usize,
     /// The index of the storage version in the lists of this struct.
     pub(super) storage_index: usize,
-    /// The conversion webhook, and the schemas of all versions, copied from the definition. `None` if a conversion only
-    /// changes `apiVersion`.
+    /// The conversion webhook and a copy of the schemas of all versions, or `None` if a conversion only changes
+    /// `apiVersion`.
     pub(super) conversion: Option<(Arc<ConversionWebhook>, Vec<Json>)>,
 }
 
 impl Versions {
-    /// Returns a version's index, or the storage version's index if the definition has no such version.
+    /// Returns the index of a version, or of the storage version if the definition does not contain the version.
     fn index_of(&self, api_version: &str) -> usize {
         self.api_versions.iter().position(|known| known == api_version).unwrap_or(self.storage_index)
     }
@@ -56,11 +56,11 @@ pub(super) struct CustomStrategy {
     cells: Vec<columns::Cell>,
     openapi: Json,
     deprecation: Option<String>,
-    /// A hash of this version and the definition's current state.
+    /// A hash of this version and the current definition.
     form: u64,
     /// The webhook conversions of the current request.
     calls: Option<WebhookCalls>,
-    /// Whether objects are stored in this version instead of the storage version.
+    /// Whether this strategy stores objects in its own version instead of the storage version.
     keeps_version: bool,
 }
 
@@ -123,10 +123,10 @@ impl CustomStrategy {
         errors
     }
 
-    /// Evaluates the validation rules. Skips all rules if the object has an error that could make a rule fail.
+    /// Evaluates the validation rules, unless the object has an error that could make a rule fail.
     fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
         let Some(tree) = self.versions.rules.get(self.index).and_then(Option::as_ref) else { return };
-        // The metadata validation has already reported a missing name.
+        // Skip the rules for an object without a name, because the metadata validation has already reported it.
         let has_name = !metadata::name(object).is_empty();
         if !has_name || errors.has_type(&BLOCKING_ERROR_TYPES) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
@@ -138,8 +138,8 @@ impl CustomStrategy {
         errors.extend(rule_errors);
     }
 
-    /// Converts an object with the definition's webhook. Returns `None` if the definition has no webhook, or if the
-    /// webhook did not convert the object.
+    /// Converts an object with the definition's webhook, or returns `None` if there is no webhook or no converted
+    /// object.
     fn convert_by_webhook(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
         let (webhook, _) = self.versions.conversion.as_ref().filter(|_| from != to)?;
         let mut converted = Json::clone(&*self.calls.as_ref()?.find_conversion(webhook, object, from, to)?);
@@ -154,7 +154,7 @@ impl CustomStrategy {
     }
 }
 
-/// If an object has an error of one of these types, its CEL rules are not evaluated.
+/// An error of one of these types prevents the evaluation of an object's CEL rules.
 const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,
@@ -163,9 +163,9 @@ const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
     FieldErrorType::TypeInvalid,
 ];
 
-/// Checks the number of replicas at a path of the scale subresource. Returns an error if the value is present but not a
-/// valid number of replicas. As in kube-apiserver, the error for a value of the wrong type contains 0 instead of the
-/// value.
+/// Checks the number of replicas at a path of the scale subresource. Returns an error if the path has a value that is
+/// not a valid number of replicas. As in kube-apiserver, the error for a value of the wrong type contains 0 instead of
+/// the value.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let type_error = |value: &Json, expected: &str| {
@@ -196,7 +196,7 @@ fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     Some(FieldError::invalid(path, &replicas.into(), why))
 }
 
-/// Returns a version's OpenAPI schema with its selectable fields.
+/// Returns a version's OpenAPI schema, including its selectable fields.
 pub(super) fn published(version: &Json) -> Json {
     let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
@@ -254,7 +254,7 @@ impl Strategy for CustomStrategy {
         let at = self.versions.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.versions.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
-            // An object in an unknown version is rejected later.
+            // Only report the fields of an object in an unknown version, because later code rejects the object.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
                 fields
@@ -274,7 +274,7 @@ impl Strategy for CustomStrategy {
         embedded::normalise(self.schema(), object);
     }
 
-    /// After a server-side apply, embedded objects still have their metadata as the client wrote it.
+    /// Normalizes embedded metadata, which a server-side apply leaves as the client wrote it.
     fn normalise(&self, object: &mut Json) {
         embedded::normalise(self.schema(), object);
     }
@@ -306,7 +306,7 @@ impl Strategy for CustomStrategy {
         }
         let mut errors = FieldErrors::default();
         if let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) {
-            // As in kube-apiserver, message paths do not contain `status.`.
+            // As in kube-apiserver, the paths in error messages do not contain `status.`.
             let shortened = |mut error: FieldError| {
                 error.message = error.message.replace("status.", "");
                 error
@@ -382,8 +382,8 @@ impl Strategy for CustomStrategy {
         let Some(api_version) = self.versions.api_versions.get(self.index) else {
             return Arc::clone(object);
         };
-        // The defaults come from the schema of the version that the object was written in. The schema of the served
-        // version is only used to prune unknown fields.
+        // Use the defaults from the schema of the version that the object was written in. Use the schema of the served
+        // version only to prune unknown fields.
         let Some(schema) = self.versions.schemas.get(stored_index) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && stored_index == self.index {

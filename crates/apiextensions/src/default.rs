@@ -5,8 +5,8 @@ use pintle_json::Json;
 use super::structural::Structural;
 use super::weight;
 
-/// Drops nulls in fields that are not nullable and have no default. Call this function for all decoded objects except
-/// the body of a server-side apply.
+/// Drops nulls in fields that are not nullable and have no default. Do not call `drop_nulls` for the body of a
+/// server-side apply, but for all other decoded objects.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -37,10 +37,10 @@ fn takes_null(schema: &Structural) -> bool {
 /// the store.
 const MAX_DEFAULTED: usize = 8 << 20;
 
-/// Adds the defaults of fields that are absent, or that are null but not nullable.
+/// Adds the defaults of fields that are absent, or that are null although the schema does not allow null.
 ///
-/// A missing object does not get the defaults of its fields. Stops adding defaults after their total size exceeds a
-/// limit, because a small body can add the same long default thousands of times.
+/// The fields of a missing object get no defaults. Stops after the total size of the added defaults exceeds a limit,
+/// because a small body can add the same long default thousands of times.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }

@@ -1,5 +1,5 @@
-//! Validates definitions. An error that occurs in every version is reported once, with the path of a v1beta1 field such
-//! as `spec.validation`. In v1beta1, these fields applied to all versions.
+//! Validates definitions. An error in every version is reported once, with the path of a v1beta1 field such as
+//! `spec.validation`. In v1beta1, such fields applied to all versions.
 
 mod branches;
 mod children;
@@ -22,11 +22,11 @@ use pintle_kinds::webhook_service::{
 
 use super::{approval, is_established};
 
-/// The maximum number of short names, and also of categories. Each version is served under all of these names, so the
-/// maximum limits memory use. kube-apiserver has no such limit.
+/// The maximum number of short names and of categories. The server keeps each version under all of these names, so this
+/// limit bounds the memory. kube-apiserver has no such limit.
 const MAX_NAMES: usize = 100;
 
-/// Returns a definition's errors. For an update, `old` is the stored definition.
+/// Returns a definition's errors. `old` is the stored definition if the request is an update.
 pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let (group, plural) = (object.text("/spec/group"), object.text("/spec/names/plural"));
@@ -175,8 +175,7 @@ fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Validates `status.storedVersions`, which must contain the storage version. Each stored version must also be a
-/// version in the spec.
+/// Validates `status.storedVersions`, which must contain the storage version, and only versions from the spec.
 fn stored_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "status.storedVersions";
     let all: Vec<&str> = object.texts("/status/storedVersions").collect();

@@ -8,15 +8,15 @@ use pintle_json::Json;
 use super::field_path::FieldPath;
 use super::structural::Structural;
 
-/// Returns an error for each duplicate item in a list of type `set` or `map`. The path of the error refers to the
-/// second occurrence.
+/// Returns an error for each duplicate item in a list of type `set` or `map`. The path of each error refers to
+/// the second occurrence of the item.
 pub(crate) fn errors(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let duplicate_errors = |value: &Json| {
         let mut errors = FieldErrors::default();
         collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
         errors
     };
-    // If the old value has duplicates, duplicates in the new value are not reported.
+    // Ignore duplicates in the new list if the old list already has duplicates.
     if old.is_some_and(|old| !duplicate_errors(old).is_empty()) {
         FieldErrors::default()
     } else {
@@ -53,7 +53,7 @@ fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, er
     }
 }
 
-/// Reports list map items with equal keys. A null item is treated as an item without keys.
+/// Reports list map items with equal keys. A null item counts as an item without keys.
 fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
@@ -65,7 +65,7 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
         Json::Object(present.collect())
     };
     let keys: Vec<_> = items.iter().map(key).collect();
-    // If there is a single key, compare only its values.
+    // With a single list map key, compare only its values.
     let duplicates = match &schema.list_map_keys[..] {
         [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
         _ => second_occurrences(keys.iter()),

@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects, as if Go had decoded and encoded it. Metadata that cannot be decoded is
-/// left unchanged, because validation rejects it.
+/// Normalizes the metadata of embedded objects, as if Go had decoded and encoded it. Leaves metadata that cannot be
+/// decoded unchanged, because validation rejects it.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -51,7 +51,7 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
                 match schema::read_metadata(metadata) {
                     _ if metadata.is_null() => *metadata = Map::default().into(),
                     Ok(mut read) => {
-                        // In the metadata of a whole object, an empty list resets the managers.
+                        // In the metadata of a complete object, an empty list resets the field managers.
                         if read.get("managedFields").is_some_and(Json::is_empty) {
                             read.unset("managedFields");
                         }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// The path from an object's root to a value. A path can be as long as the object, so it is converted to a string only
-/// for error messages.
+/// The path from an object's root to a value. Only error messages convert a path to a string, because it can be as
+/// long as the object.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldPath<'a> {
-    /// The path of the root value. Empty if the root is a complete API object.
+    /// The path of the root value, which is empty if the root is a complete API object.
     Start(&'a str),
     Member(&'a FieldPath<'a>, &'a str),
     Item(&'a FieldPath<'a>, usize),

@@ -13,7 +13,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The known formats, without dashes. Other formats cause a warning. Dashes in format names are ignored.
+/// The known formats, without dashes. A schema with another format causes a warning. Format names are compared
+/// without dashes.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -43,7 +44,7 @@ const KNOWN: &[&str] = &[
     "uuid5",
 ];
 
-/// Returns `true` if the format is known for this type. A schema without a type is treated as a string schema.
+/// Returns `true` if the format is known for this schema type. A schema without a type counts as a string schema.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
         "" | "string" => KNOWN.contains(&&*plain_name(format)),
@@ -53,7 +54,7 @@ pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     }
 }
 
-/// Returns `true` if the text is valid in this format. Unknown formats accept every string.
+/// Returns `true` if the text is valid in this format. An unknown format accepts every string.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match &*plain_name(format) {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -90,7 +91,7 @@ fn plain_name(format: &str) -> Cow<'_, str> {
 }
 
 /// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. The check ignores
-/// letter case and accepts any offset. If the string contains a second `t`, the rest of the string is ignored.
+/// letter case and accepts any zone offset. If the string contains a second `t`, the check ignores the text after it.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
@@ -108,7 +109,7 @@ fn is_date(text: &str) -> bool {
         && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// Returns `true` for base64 with padding. The unused bits before the padding can have any value.
+/// Returns `true` for base64 with padding. The unused bits before the padding are not checked.
 fn is_base64(text: &str) -> bool {
     let padding = text.len() - text.trim_end_matches('=').len();
     let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
@@ -118,8 +119,8 @@ fn is_base64(text: &str) -> bool {
         && text.bytes().take(text.len() - padding).all(in_alphabet)
 }
 
-/// Returns `true` for a host name: one or more labels, separated by dots. If there are several labels, the last label
-/// must have at least two letters.
+/// Returns `true` for a host name: one or more labels, separated by dots. If a host name has several labels, the last
+/// label must have at least two letters.
 fn is_hostname(text: &str) -> bool {
     static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let any = r"a-zA-Z0-9\p{S}\p{L}";

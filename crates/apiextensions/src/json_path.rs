@@ -9,8 +9,8 @@ pub enum Hop {
     Member(String),
     /// A list item. A negative index counts from the end of the list.
     Item(i64),
-    /// The list items from a start index up to, but excluding, an end index. A negative index counts from the end of
-    /// the list.
+    /// The list items from a start index up to, but excluding, an end index. A negative index of a slice counts from
+    /// the end of the list.
     Slice(Option<i64>, Option<i64>),
     /// All list items, or all values of an object.
     All,
@@ -75,7 +75,7 @@ pub fn find<'a>(steps: &[Hop], value: &'a Json) -> Vec<&'a Json> {
     found
 }
 
-/// Returns the value at a path that consists of member names. The leading dot is optional.
+/// Returns the value at a path that consists of member names. The leading dot of the path is optional.
 pub fn lookup<'a>(path: &str, value: &'a Json) -> Option<&'a Json> {
     path.trim_start_matches('.').split('.').try_fold(value, |value, name| value.get(name))
 }
@@ -115,7 +115,7 @@ fn children(value: &Json) -> Vec<&Json> {
     }
 }
 
-/// Returns the index of the closing bracket. Skips nested brackets and brackets in quotes.
+/// Returns the index of the closing bracket, skipping nested brackets and brackets in quotes.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, c) in text.char_indices() {

@@ -1,6 +1,6 @@
-//! Custom resource definitions and their kinds.
+//! Custom resource definitions, and the kinds that they define.
 //!
-//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - [`settle`] implements kube-apiserver's naming and establishing controllers: it accepts names and establishes
 //!   definitions.
@@ -9,7 +9,7 @@
 //! - [`with_definition_strategy`] adds the strategy of the kind CustomResourceDefinition.
 //! - [`rule_costs`] estimates the costs of CEL rules ([`RuleCost`]).
 //!
-//! The crate does not access a store and does not run controllers. Start with `custom_strategy.rs`.
+//! The crate does not access a store and does not run controllers. Start reading with `custom_strategy.rs`.
 //!
 //! ```
 //! use pintle_json::json;
@@ -79,8 +79,8 @@ pub fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
-/// Returns the store name of a definition's custom resources. The name differs from the store names of all built-in
-/// kinds.
+/// Returns the store name of a definition's custom resources. This store name differs from the store names of all
+/// built-in kinds.
 pub fn stored_as(group: &str, plural: &str) -> pintle_meta::GroupResource {
     pintle_meta::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
@@ -100,13 +100,13 @@ pub fn is_terminating(definition: &Json) -> bool {
     definition.has("/metadata/deletionTimestamp")
 }
 
-/// Returns the storage versions. A valid definition has exactly one storage version.
+/// Returns the storage versions of a definition. A valid definition has exactly one storage version.
 fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
     stored.map(|version| version.text("/name"))
 }
 
-/// Returns a hash of the value. The hash is never 0, because 0 means "no hash".
+/// Returns a nonzero hash of the value, because 0 means "no hash".
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

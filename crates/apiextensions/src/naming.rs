@@ -40,7 +40,7 @@ impl DefinitionNames {
         }
     }
 
-    /// Returns the names as a JSON object without empty optional names.
+    /// Returns these names as a JSON object without empty optional names.
     fn value(self) -> Json {
         let mut names = json!({"plural": self.plural, "kind": self.kind});
         for (key, value) in [
@@ -60,8 +60,9 @@ impl DefinitionNames {
 /// Accepts a definition's names and establishes the definition. Returns the
 /// definition with its new status, or `None` if the status did not change.
 ///
-/// `taken` contains the accepted names of the group's other definitions. A requested name that is in `taken` is
-/// a conflict. `now` becomes the transition time of changed conditions, in the format of metadata timestamps.
+/// `taken` contains the names that are accepted for other definitions in the group. A definition that requests one of
+/// these names has a naming conflict. `now` becomes the transition time of changed conditions, in the format of
+/// metadata timestamps.
 pub fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
     let taken = if has_accepted_names(definition) { &none } else { taken };
@@ -74,14 +75,14 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns `true` if all requested names are accepted. The caller does not have to check for conflicts, because other
-/// definitions cannot use accepted names.
+/// Returns `true` if all requested names are accepted. The caller does not have to check for conflicts, because
+/// accepted names are reserved for their definition.
 pub fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The accepted names in a group, and how many definitions use each name.
+/// The accepted names in a group, with the number of definitions that use each name.
 #[derive(Debug, Default)]
 pub struct Taken {
     resources: HashMap<String, usize>,
@@ -94,7 +95,7 @@ impl Taken {
         self.each(definition, |names, name| *names.entry(name).or_default() += 1);
     }
 
-    /// Removes the accepted names of a definition that was added before.
+    /// Removes the accepted names of a definition that was added earlier.
     pub fn remove(&mut self, definition: &Json) {
         self.each(definition, |names, name| {
             if let Entry::Occupied(mut count) = names.entry(name) {
@@ -117,7 +118,7 @@ impl Taken {
 fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
     let (wanted, mut accepted) = (DefinitionNames::requested(&before), DefinitionNames::accepted(&before));
-    // If several names conflict, only the last conflict is reported.
+    // If several names conflict, report only the last conflict.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");
     let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| match had.as_str() != name

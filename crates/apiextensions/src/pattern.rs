@@ -1,18 +1,19 @@
-//! Regular expressions in `pattern`. The cost of a regular expression is limited, because the automaton of a short
-//! pattern such as `\pL{99}` can use several megabytes.
+//! Regular expressions in `pattern`. The size of each compiled expression is limited, because a short pattern such
+//! as `\pL{99}` can use several megabytes.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// The maximum size of an automaton, in bytes.
+/// The maximum size of a pattern's automaton, in bytes.
 const LARGEST_AUTOMATON: usize = 32 << 10;
 /// The number of search steps per validation step.
 const SEARCH_STEPS: usize = 16;
-/// The maximum number of instructions in a compiled pattern. Go's limit is about three times as high.
+/// The maximum number of instructions in a compiled pattern. For comparison, Go's limit is about three times as
+/// high.
 const MAX_INSTRUCTIONS: u64 = 1 << 20;
-/// The maximum length of a pattern, in bytes. The limit is low, because a class with thousands of characters can be
-/// written in three characters.
+/// The maximum length of a pattern, in bytes. The maximum pattern length is low, because three characters can be
+/// enough for a class with thousands of characters.
 const LONGEST_PATTERN: usize = 8 << 10;
 /// The memory budget for a definition's patterns, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus
 /// [`OF_PATTERN_CHARACTER`] per byte, [`OF_INSTRUCTION`] per instruction and [`OF_NAMED_CLASS`] per named Unicode
@@ -22,8 +23,8 @@ const OF_PATTERN_CHARACTER: u64 = 1 << 10;
 const OF_INSTRUCTION: u64 = 32;
 const OF_NAMED_CLASS: u64 = 8 << 10;
 
-/// A pattern that is parsed and compiled on first use. Most objects use only some patterns of their definition, so
-/// compiling patterns on first use saves time.
+/// A pattern that is parsed and compiled on first use, because most objects use only some patterns of their
+/// definition.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
@@ -35,7 +36,7 @@ impl Pattern {
         Self { text: text.into(), parsed: OnceLock::new() }
     }
 
-    /// Returns whether the pattern matches, and the number of search steps. Returns `None` if the search exceeds
+    /// Returns whether the pattern matches, and the number of search steps, or `None` if the search exceeds
     /// `max_steps`. An invalid pattern matches every string.
     pub(super) fn matches(&self, text: &str, max_steps: usize) -> Option<(bool, usize)> {
         let Some(pattern) = self.parsed.get_or_init(|| parse(&self.text).ok()) else { return Some((true, 0)) };
@@ -62,7 +63,7 @@ fn parse(text: &str) -> Result<pintle_cel::Pattern, String> {
 }
 
 /// Estimates the cost of compiling a pattern. An automaton contains one copy of a repeated expression for each
-/// repetition. A Unicode class adds thousands of characters.
+/// repetition. A Unicode class adds thousands of characters to an automaton.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {
@@ -74,12 +75,12 @@ fn weight(pattern: &str) -> usize {
     pattern.len() * copies * of_character
 }
 
-/// A definition's distinct patterns. Equal patterns share one compiled automaton.
+/// A definition's distinct patterns, so that equal patterns share one compiled automaton.
 #[derive(Debug)]
 pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Pattern>>,
     checked: HashMap<String, Result<(), String>>,
-    /// The unused part of [`PATTERN_BUDGET`], in bytes.
+    /// The unused memory in [`PATTERN_BUDGET`], in bytes.
     left: u64,
 }
 
@@ -105,7 +106,7 @@ impl Patterns {
         self.by_text.keys().map(|text| weight(text)).sum()
     }
 
-    /// Fails if the pattern is invalid or exceeds the definition's remaining budget.
+    /// Fails if the pattern is invalid or exceeds the definition's remaining pattern budget.
     pub(super) fn check(&mut self, pattern: &str) -> Result<(), String> {
         if let Some(known) = self.checked.get(pattern) {
             return known.clone();

@@ -9,9 +9,9 @@ use super::structural::{Additional, Structural};
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Removes unknown fields from a custom resource and returns their paths. The total size of the returned paths is
-/// limited. The paths in the object's metadata come first, and the paths in embedded metadata come last. Each group is
-/// sorted.
+/// Removes unknown fields from a custom resource and returns their paths. The total size of the returned paths has a
+/// limit. The returned paths start with the object's metadata and end with embedded metadata. The paths in each group
+/// are sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);
@@ -19,7 +19,7 @@ pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     removed.paths.concat()
 }
 
-/// The paths of the removed fields, grouped by [`Place`]. The total size is limited, because a single path can be as
+/// The paths of the removed fields, grouped by [`Place`]. Their total size is limited, because a single path can be as
 /// long as the object.
 #[derive(Default)]
 struct Removed {
@@ -27,7 +27,7 @@ struct Removed {
     bytes: usize,
 }
 
-/// The part of the object that contained a removed field. Removed fields are reported in variant order.
+/// The part of the object that contained a removed field, in reporting order.
 #[derive(Clone, Copy)]
 enum Place {
     Metadata,
@@ -35,7 +35,7 @@ enum Place {
     EmbeddedMetadata,
 }
 
-/// The maximum total size of reported paths, in bytes.
+/// The maximum total size of the reported paths, in bytes.
 const MAX_PATH_BYTES: usize = 4 << 20;
 
 impl Removed {
@@ -48,7 +48,7 @@ impl Removed {
     }
 }
 
-/// Removes unknown fields from a value inside a resource.
+/// Removes unknown fields from a nested value of a custom resource.
 pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
     self::value(schema, value, schema.preserve_unknown, FieldPath::Start(""), &mut Removed::default());
 }
@@ -130,7 +130,7 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
     });
 }
 
-/// Prunes a value. If `preserves` is true, keeps the value's unknown fields. A list with
+/// Prunes a value, but keeps the value's own unknown fields if `preserves` is true. A list with
 /// `x-kubernetes-preserve-unknown-fields` also keeps unknown fields of its items, except inside declared fields.
 fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
@@ -142,7 +142,7 @@ fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath
         }
         Json::Object(members) => prune_members(schema, members, preserves, path, removed, false),
         Json::Array(items) => {
-            // If the schema of a list does not describe the items, all fields of the items are unknown.
+            // If the schema of a list does not describe the items, treat all fields of the items as unknown.
             let of_items = schema.items.as_deref();
             let empty = Structural::default();
             let of_items = match of_items {

@@ -1,4 +1,4 @@
-//! Finds the values that an update does not change. Errors in unchanged values do not cause an update to fail.
+//! Finds the values that an update does not change. An update does not fail because of errors in unchanged values.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use pintle_json::Json;
 
 use super::structural::Structural;
 
-/// Returns `true` if kube-apiserver considers a value equal to its old value:
+/// Returns `true` if kube-apiserver considers a value equal to its old value, under these rules:
 ///
 /// - An object with a member that the schema does not declare always counts as changed.
-/// - The order of the items in a list map is ignored.
+/// - The order of the items in a list map does not matter.
 pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool {
     match (new, old) {
         (Json::Object(new), Json::Object(old)) => {
@@ -37,7 +37,7 @@ pub(super) fn keys(list: &Structural, item: &Json) -> String {
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns the list items, keyed by their list map keys. If several items have the same keys, returns the first item.
+/// Returns the list items by their list map keys, or only the first item if several have the same keys.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

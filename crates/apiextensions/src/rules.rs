@@ -1,7 +1,7 @@
-//! Compiles and evaluates the CEL validation rules of custom resources: `x-kubernetes-validations`.
+//! Compiles and evaluates the CEL validation rules of custom resources (`x-kubernetes-validations`).
 //!
 //! A [`RuleTree`] contains the compiled rules of a schema and its nested schemas. [`evaluate`] evaluates the rules for
-//! an object. The error messages are the same as in kube-apiserver.
+//! an object. The error messages of violated rules are the same as in kube-apiserver.
 
 mod compile;
 mod correlation;
@@ -27,15 +27,15 @@ pub(crate) use field_path::is_valid as is_valid_field_path;
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 
-/// The rules of a schema and its nested schemas. Nested schemas without rules are omitted.
+/// The rules of a schema and its nested schemas. The tree omits nested schemas without rules.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
-    /// The compiled rules. A rule that does not compile is replaced by its error.
+    /// The compiled rules, with an error in place of each rule that does not compile.
     rules: Vec<Result<CompiledRule, String>>,
-    /// The schema for the types in CEL expressions. Set only if this schema has rules.
+    /// The schema for the types in CEL expressions, which is set only if this schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
-    /// The map keys, if the schema describes a list map.
+    /// The list map keys, if the schema describes a list map.
     list_keys: Option<Vec<String>>,
     properties: BTreeMap<String, RuleTree>,
     additional: Option<Box<RuleTree>>,
@@ -65,7 +65,7 @@ impl Level {
 }
 
 impl RuleTree {
-    /// Compiles the rules in a valid definition's schema. Returns `None` if the schema has no rules.
+    /// Compiles the rules in a valid definition's schema, or returns `None` if it has no rules.
     pub(crate) fn read(schema: &Json) -> Option<Self> {
         Self::at(schema, Level::Resource)
     }

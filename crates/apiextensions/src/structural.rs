@@ -10,7 +10,7 @@ use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, parsed once from a definition's JSON.
 ///
-/// Parsing never fails. The parser ignores all parts of the JSON that the validation of definitions rejects.
+/// Parsing cannot fail, because the parser ignores everything that the validation of definitions rejects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub type_name: String,
@@ -60,7 +60,8 @@ pub(crate) struct Limits {
 }
 
 impl Structural {
-    /// Reads a schema. `patterns` contains the patterns of the whole definition.
+    /// Reads a schema and adds its patterns to `patterns`, which contains the patterns of the whole
+    /// definition.
     pub(super) fn read(schema: &Json, patterns: &mut Patterns) -> Self {
         let is_set = |key: &str| schema[key] == true;
         let mut read_one = |schema: &Json| Self::read(schema, patterns);
@@ -115,7 +116,7 @@ impl Structural {
         }
     }
 
-    /// Returns `true` for `additionalProperties: true`.
+    /// Returns `true` if the schema contains `additionalProperties: true`.
     pub(crate) fn allows_any_member(&self) -> bool {
         matches!(self.additional, Some(Additional::Allowed(true)))
     }

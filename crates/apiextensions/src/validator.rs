@@ -12,14 +12,13 @@ use super::ratchet::{by_keys, is_unchanged, keys};
 use super::structural::{Additional, Limits, Structural};
 use super::weight;
 
-/// Validates the value at `path` against its schema. Nested values that equal the corresponding values in `old` are not
-/// validated.
+/// Validates the value at `path` against its schema. Skips nested values that equal the corresponding values in `old`.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     Validation { steps_left: MAX_STEPS, ..Validation::default() }.run(schema, value, old, path).0
 }
 
-/// Validates a default and subtracts the steps from `steps_left`, a limit that several defaults share. As in
-/// kube-apiserver, a default for `x-kubernetes-int-or-string` can have any type.
+/// Validates a default and subtracts the steps from `steps_left`, the limit for several defaults. As in kube-apiserver,
+/// a default for `x-kubernetes-int-or-string` can have any type.
 pub(super) fn validate_default(schema: &Structural, default: &Json, steps_left: &mut usize) -> FieldErrors {
     let check = Validation { steps_left: *steps_left, is_default: true, ..Validation::default() };
     let (errors, left) = check.run(schema, default, None, "");
@@ -38,12 +37,12 @@ const TEXT_BYTES_PER_STEP: usize = 64;
 #[derive(Default)]
 struct Validation {
     errors: FieldErrors,
-    /// The match count of Go's validation library. If no branch of an `anyOf` or `oneOf` matches, it selects the branch
-    /// whose errors are reported.
+    /// The match count, as in Go's validation library. If no branch of an `anyOf` or `oneOf` matches, the match count
+    /// selects the branch whose errors are reported.
     matches: usize,
-    /// The number of remaining validation steps.
+    /// The number of validation steps that are still allowed.
     steps_left: usize,
-    /// Whether the value is a default in a definition.
+    /// Whether the validated value is a default in a definition.
     is_default: bool,
 }
 
@@ -55,7 +54,7 @@ impl Validation {
             self.report_without_path(format_args!("{path:?} takes more than {MAX_STEPS} steps to validate"));
         }
         let mut seen = HashSet::new();
-        // Several branches, or a branch and the schema itself, can report the same error.
+        // Remove duplicates, because several branches, or a branch and the schema itself, can report the same error.
         let is_new = |error: &FieldError| seen.insert((error.field.clone(), error.message.clone()));
         (self.errors.into_iter().filter(is_new).collect(), self.steps_left)
     }
@@ -73,14 +72,14 @@ impl Validation {
             return;
         }
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !self.is_int_or_string(schema)) {
-            // kube-apiserver rejects null for every `enum`, even for an `enum` that contains null.
+            // Like kube-apiserver, reject null for every `enum`, even for an `enum` that contains null.
             if let Some(values) = &schema.limits.values {
                 self.report_unsupported(&values.all, value, path);
             }
             self.matches += 1;
             return;
         }
-        // Validation continues after a wrong type, unless the value is null.
+        // After a wrong type, continue the validation, unless the value is null.
         let has_type = self.check_type(schema, value, path);
         if !has_type && value.is_null() {
             return;
@@ -108,7 +107,7 @@ impl Validation {
     }
 
     /// Returns `true` if the value's JSON type matches the schema, and reports an error otherwise. If the schema has a
-    /// known format, the message contains the formats instead of the types, as in Go's validation library.
+    /// known format, the error message contains the formats instead of the types, as in Go's validation library.
     fn check_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let (found, found_format) = type_of(value);
         let allowed: &[&str] = match schema.type_name.as_str() {
@@ -136,7 +135,7 @@ impl Validation {
 
     /// Returns the match count of the value itself, without its branches, items and members.
     fn matches_of(&self, schema: &Structural, value: &Json, has_type: bool) -> usize {
-        // One each for the branches, the result of all branches, the `enum`, and the whole value.
+        // One count each for the branches, the result of all branches, the `enum`, and the whole value.
         const ALWAYS: usize = 4;
         let is_typed = !schema.type_name.is_empty() || !schema.format.is_empty() || self.is_int_or_string(schema);
         let of_type = if is_typed { 1 + usize::from(has_type) } else { 0 };
@@ -149,8 +148,8 @@ impl Validation {
         ALWAYS + of_type + of_value
     }
 
-    /// Unchanged values inside of branches are validated too. Otherwise, a tag that an update does not change would
-    /// match the branches of all tags.
+    /// Validates a value against branches, including unchanged values inside them. Without unchanged values, a tag that
+    /// an update does not change would match the branches of all tags.
     fn validate_branches(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) {
         if !schema.any_of.is_empty() {
             let (fitting, best) = self.try_branches(&schema.any_of, value, path, true);
@@ -196,9 +195,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches, and the result of the first matching branch. If no branch matches,
-    /// returns the result of the first branch with the highest match count. The errors of all other branches are
-    /// dropped immediately to save memory. With `any`, the branches after the first matching branch are not validated.
+    /// Returns the number of matching branches, and the result of the first match, or of the branch with the highest
+    /// match count if none matches. To save memory, the errors of all other branches are dropped immediately. With
+    /// `any`, the first matching branch ends the validation.
     fn try_branches(&mut self, branches: &[Structural], value: &Json, path: FieldPath<'_>, any: bool) -> (usize, Self) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
@@ -216,8 +215,7 @@ impl Validation {
         (fitting, best.unwrap_or_default())
     }
 
-    /// Validates the value against a branch. The steps for the branch are included in the limit of the whole
-    /// validation.
+    /// Validates the value against a branch. The steps for the branch count towards the limit of the whole validation.
     fn try_branch(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> Self {
         let mut branch = Self { steps_left: self.steps_left, is_default: self.is_default, ..Self::default() };
         branch.validate_changed(schema, value, None, path);
@@ -225,7 +223,7 @@ impl Validation {
         branch
     }
 
-    /// Adds the result of a branch.
+    /// Takes over the errors and counts of a branch.
     fn adopt(&mut self, branch: Self) {
         self.errors.extend(branch.errors);
         self.matches += branch.matches;
@@ -236,8 +234,8 @@ impl Validation {
         self.spend(text.len() / TEXT_BYTES_PER_STEP);
         let length = text.chars().count() as u64;
         let value = Json::from(text);
-        // As in kube-apiserver, the length is counted in code points, although the message says bytes.
-        // Report only the first violation of `maxLength`, `minLength` and `pattern`.
+        // As in kube-apiserver, count code points, although the error message says bytes. Report only the first
+        // violation of `maxLength`, `minLength` and `pattern`.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let bytes = if most == 1 { "byte" } else { "bytes" };
             let message = format!("Too long: may not be more than {most} {bytes}");
@@ -306,8 +304,9 @@ impl Validation {
         }
     }
 
-    /// kube-apiserver compares integers without floats only if the factor is an integer. For other factors, it rejects
-    /// `1` and accepts `1.0`. Decoding does not keep this difference, so both are accepted.
+    /// kube-apiserver compares integers without floats only if the factor is an integer. For a factor that is not an
+    /// integer, kube-apiserver rejects `1` and accepts `1.0`. The validator accepts both `1` and `1.0`, because
+    /// decoding does not keep the difference.
     fn validate_multiple(&mut self, value: &Json, factor: f64, path: FieldPath<'_>) {
         #[expect(clippy::cast_possible_truncation, reason = "compared with the factor below")]
         let whole = factor as i64;
@@ -402,15 +401,15 @@ impl Validation {
         self.push_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. The size of the error counts as validation steps, because a branch can report an error for
-    /// every value. It counts even if the error is discarded later.
+    /// Reports an error. The size of each error counts as validation steps, because a branch can report an error for
+    /// every value. An error counts even if it is discarded later.
     fn push_error(&mut self, make_error: impl FnOnce() -> FieldError) {
         let old_size = self.errors.size();
         self.errors.add(make_error);
         self.spend((self.errors.size() - old_size) / TEXT_BYTES_PER_STEP);
     }
 
-    /// Reports an error without a path, as the Go library does.
+    /// Reports an error without a path, like Go's validation library.
     fn report_without_path(&mut self, why: fmt::Arguments<'_>) {
         self.report(FieldErrorType::Invalid, FieldPath::Start("<nil>"), &"".into(), why);
     }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// A wall clock that advances with tokio's clock. The wall clock stops while a test pauses tokio's clock.
+/// A wall clock that advances with tokio's clock, and stops while a test pauses it.
 #[derive(Debug)]
 pub struct Clock {
     origin: Instant,
@@ -23,7 +23,7 @@ impl Clock {
         Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
-    /// Returns tokio's current time. The server uses tokio's time for ordering and expiry.
+    /// Returns tokio's current time, which the server uses for ordering and expiry.
     pub fn instant(&self) -> std::time::Instant {
         Instant::now().into_std()
     }

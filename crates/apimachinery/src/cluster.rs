@@ -17,7 +17,7 @@ pub struct Context<'a> {
     pub cluster: &'a dyn Cluster,
     /// The requesting user.
     pub user: &'a User,
-    /// Whether the request sets labels. If the request sets no labels, objects of some kinds get the labels of their
+    /// Whether the request sets labels. Without labels in the request, objects of some kinds get the labels of their
     /// pod template.
     pub has_labels: bool,
 }
@@ -31,7 +31,7 @@ impl Context<'_> {
 
 /// A read-only view of all objects in their stored form.
 pub trait Cluster {
-    /// Returns an object, or `None` if it does not exist. `namespace` must be empty for cluster-scoped objects.
+    /// Returns an object, or `None` if it does not exist. For cluster-scoped objects, `namespace` must be empty.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
 
     /// Returns all objects in `namespace`, or in all namespaces if `namespace` is `None`.

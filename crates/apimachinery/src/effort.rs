@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Runs `work` with `parts` items and with four times as many, in turns. Returns `true` if the shortest run with more
-/// items takes at most eight times as much CPU time as the shortest run with fewer. A quadratic algorithm would take
-/// sixteen times as much.
+/// Runs `work` alternately with `parts` items and with four times as many. Returns `true` if the shortest run with
+/// more items takes at most eight times the CPU time of the shortest run with fewer items. A quadratic algorithm would
+/// take sixteen times the CPU time.
 ///
-/// Both runs are repeated at least three times. Other processes can slow a run down, because they also use the
-/// processor's caches. Therefore, if the times are too different after three runs, both runs are repeated up to twenty
-/// times.
+/// Each of the two runs is repeated at least three times. Other processes can slow a run down, because they use the
+/// same processor caches. If the times differ too much after three runs, each run is repeated up to twenty times.
 pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
-    // The first run is not measured, because it initializes lazy tables.
+    // Do not measure the first run, because it initializes lazy tables.
     work(parts);
     let (mut few, mut many) = (Duration::MAX, Duration::MAX);
     (1..=20).any(|run| {

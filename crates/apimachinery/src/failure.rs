@@ -1,4 +1,4 @@
-//! Failed requests and their responses.
+//! Failed requests, and the responses to them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,17 +8,18 @@ use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDe
 
 use crate::validate::FieldErrors;
 
-/// A failed request, with the data for the response.
+/// A failed request, with the data for its response.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub status: Box<Status>,
     /// The body of a plain text response, which the server sends instead of a Status. In kube-apiserver, only the
-    /// outermost handlers send plain text.
+    /// outermost request handlers send plain text.
     pub text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. Such a handler does not
-    /// negotiate the response format.
+    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. A handler that runs
+    /// before the API handlers does not negotiate the response format.
     pub early: bool,
-    /// Whether the server must call a webhook before it can process the request. Clients never receive this failure.
+    /// Whether the server must call a webhook before it can process the request. The server does not send this failure
+    /// to clients.
     pub waits: bool,
 }
 
@@ -164,7 +165,7 @@ impl Failure {
     /// Creates a 422 failure with field errors.
     pub fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // A duplicate error appears only once in the message, but is repeated in the list of causes.
+        // The message shows a duplicate error only once, but the list of causes repeats it.
         let mut seen = HashSet::new();
         let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
         let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();

@@ -1,16 +1,17 @@
 //! The basic types of an API server: objects, field errors, Status failures, and the parts of a request.
 //!
-//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`object`] reads and changes Kubernetes objects as JSON values. [`selector`] matches labels.
+//! - [`object`] reads and changes Kubernetes objects as JSON values. [`selector`] matches labels against label
+//!   selectors.
 //! - [`validate`] contains field errors ([`FieldErrors`](validate::FieldErrors)), and the rules for names and labels.
 //! - [`failure`] contains the request error [`Failure`](failure::Failure), which becomes a `Status` on the wire.
-//! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs.
-//! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects. A store implements
-//!   it.
+//! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs of resource requests.
+//! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects, which a store
+//!   implements.
 //! - [`clock`] and [`effort`] are helpers for several crates of the server.
 //!
-//! The crate contains no kinds and no store, and does no I/O. Start with `object.rs` and `failure.rs`.
+//! The crate contains no kinds and no store, and does no I/O. Start reading with `object.rs` and `failure.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::failure::Failure;

@@ -1,6 +1,6 @@
 //! Functions for API objects as JSON.
 //!
-//! The functions in this module do not panic. Values of unexpected types are ignored or treated as absent.
+//! The functions in this module do not panic. Values of unexpected types are ignored, or treated as absent.
 
 pub mod metadata;
 mod ordered;
@@ -19,8 +19,8 @@ pub fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar as a string, for comparison with the value in a field selector. Returns an empty string for an
-/// absent value.
+/// Formats a scalar as a string, for comparison with the value in a field selector. An absent value becomes an empty
+/// string.
 pub fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -29,7 +29,7 @@ pub fn text(value: Option<&Json>) -> String {
     }
 }
 
-/// Sets a metadata member. Creates the metadata if it is absent.
+/// Sets a metadata member, and creates the metadata if they are absent.
 pub fn set_metadata(object: &mut Json, key: &str, value: impl Into<Json>) {
     if let Some(metadata) = object.member("metadata") {
         metadata.set(key, value);
@@ -68,8 +68,8 @@ pub fn holds(object: &Json, kind: &str) -> bool {
     object.list("/status/conditions").any(is_true_condition)
 }
 
-/// Sets a condition. Keeps `lastTransitionTime` if the condition's status does not change. Returns `true` if the object
-/// has changed.
+/// Sets a condition. Keeps `lastTransitionTime` if the condition's status does not change. Returns `true` if the
+/// condition has changed the object.
 pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     let kind = wanted.text("/type").to_owned();
     let old = condition(object, &kind);
@@ -90,7 +90,7 @@ pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     true
 }
 
-/// Returns one boolean per item. The boolean is `true` if an equal item occurs earlier.
+/// Returns one boolean per item, which is `true` if an equal item occurs earlier.
 pub fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()

@@ -7,13 +7,13 @@ use serde::Deserialize;
 #[cfg(test)]
 mod tests;
 
-/// Parses a `LabelSelector`. A null selector matches no objects. Returns `None` if the selector is invalid.
+/// Parses a `LabelSelector`, or returns `None` if it is invalid. A null selector matches no objects.
 pub fn structured(selector: &Json) -> Option<LabelSelector> {
     let spec = Option::<LabelSelectorSpec>::deserialize(selector).ok()?;
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// Formats a `LabelSelector`. Returns an empty string if the selector is invalid.
+/// Formats a `LabelSelector`, or returns an empty string if it is invalid.
 pub fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }

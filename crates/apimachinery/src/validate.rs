@@ -9,5 +9,5 @@ mod tests;
 pub use field_error::{FieldError, FieldErrorType, FieldErrors};
 pub use names::{NameRule, annotation_key_errors, name_errors};
 pub use printable::is_printable;
-// Kubernetes uses the term "qualified name" for other strings in the format of a label key.
+// Kubernetes calls other strings in the format of a label key "qualified names".
 pub use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

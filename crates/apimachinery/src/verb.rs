@@ -18,7 +18,7 @@ pub enum RequestVerb {
     Get,
     /// GET of a collection.
     List,
-    /// A PATCH of one object or of a subresource. A server-side apply is also a PATCH.
+    /// A PATCH of one object or of a subresource. Server-side apply also uses this verb.
     Patch,
     /// A PUT of one object or of a subresource.
     Update,

@@ -13,29 +13,29 @@ use tokio::time::Instant;
 /// client has disconnected without waiting for the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// When the request arrived.
+    /// The time at which the request arrived.
     pub received: Instant,
-    /// The user name, after impersonation. Empty if the user is unknown.
+    /// The user name after impersonation, or an empty string if the user is unknown.
     pub user: String,
     /// The value of the `User-Agent` header.
     pub user_agent: String,
     /// The verb, or `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The API group. Empty for the core group.
+    /// The API group, which is empty for the core group.
     pub group: String,
-    /// The plural name of the resource. Empty for a request without a resource.
+    /// The plural name of the resource, or an empty string for a request without a resource.
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace. Empty for cluster-scoped objects and for requests across all namespaces.
+    /// The namespace, which is empty for cluster-scoped objects and for requests across all namespaces.
     pub namespace: String,
-    /// The name of the object. Empty if the request addresses a collection.
+    /// The name of the object, or an empty string if the request addresses a collection.
     pub name: String,
     /// The HTTP status at the start of the response, or 0 if the client disconnected before the server had decided on a
-    /// status. If a request times out, the server adds the record when it stops processing the request. The client may
-    /// already have received the response.
+    /// status. If a request times out, the server adds the record when it stops processing the request, possibly after
+    /// the client has received the response.
     pub code: u16,
-    /// The last write of the request to the store, even if the response is an error. `None` if the request wrote
+    /// The last write that the request made to the store, even if the response is an error. `None` if the request wrote
     /// nothing, such as a read, a dry run, a rejected request, or an update without changes.
     pub committed: Option<Commit>,
     /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
@@ -49,9 +49,9 @@ pub struct AuditRecord {
 /// [`ApiServer::audit`](crate::ApiServer::audit). Each filter method, such as [`writes`](Self::writes), keeps only the
 /// matching records.
 ///
-/// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). Missing
-/// requests could make an assertion pass by mistake. Therefore, methods that read the records panic if any request was
-/// dropped. To avoid the panic, call [`despite_loss`](Self::despite_loss), or keep only records
+/// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). If requests
+/// are missing from the audit, an assertion could pass by mistake. Therefore, methods that read the records panic if
+/// any request was dropped. To avoid the panic, call [`despite_loss`](Self::despite_loss), or keep only records
 /// [after](Self::committed_after) the last dropped request.
 ///
 /// # Examples
@@ -76,7 +76,7 @@ pub struct AuditRecord {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
-    /// When the dropped requests last arrived or wrote something.
+    /// The latest time at which a dropped request arrived or wrote something.
     lost_until: Option<Instant>,
 }
 
@@ -100,7 +100,7 @@ impl ServerAudit {
         self.lost
     }
 
-    /// Accepts an incomplete audit. After this call, dropped requests do not cause panics.
+    /// Accepts an audit from which requests are missing. After this call, dropped requests do not cause panics.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
@@ -144,7 +144,7 @@ impl ServerAudit {
         self.only(|record| record.user_agent.starts_with(prefix))
     }
 
-    /// Keeps the requests for a resource, given its plural name. Requests for subresources are included.
+    /// Keeps the requests for a resource, given its plural name. Requests for subresources of this resource are included.
     pub fn of(self, group: &str, resource: &str) -> Self {
         self.only(|record| record.group == group && record.resource == resource)
     }

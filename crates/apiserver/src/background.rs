@@ -37,7 +37,7 @@ use pintle_storage::{Change, Changes, Db, Lagged, Range, Run};
 use crate::registry::Registry;
 
 trait Controller: Send + 'static {
-    /// The resources to observe. `None` means all resources.
+    /// The resources to observe, or `None` for all resources.
     const RESOURCES: Option<&'static [&'static str]>;
 
     /// Records a change. Returns `true` if the change requires a call of `work`.
@@ -45,13 +45,13 @@ trait Controller: Send + 'static {
         true
     }
 
-    /// Records all existing objects. This method is called at the start, and after the controller has lagged too far
-    /// behind.
+    /// Records all existing objects. This method is called when the controller starts, and after the controller has
+    /// lagged too far behind.
     fn resync(&mut self, _: &Registry) {}
 
     /// Processes the recorded changes. The controller has observed all changes up to the revision `observed`, and
-    /// possibly later changes. Returns the time of the next call, if any. If a change arrives earlier, the next call is
-    /// earlier.
+    /// possibly later changes. Returns the time of the next call of `work`, if any. A change that arrives before this
+    /// time triggers an earlier call.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
     /// Waits for an event that requires a call of `work`, in addition to changes and the time that `work` returned.
@@ -121,7 +121,7 @@ impl Background {
             let revision = db.revision();
             self.wake.send_replace(());
             for idle_at in &self.idle_at {
-                // `wait_for` fails only after the server has ended, when all controllers have stopped.
+                // `wait_for` fails only if the server has ended and all controllers have stopped.
                 if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }

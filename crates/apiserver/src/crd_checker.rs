@@ -18,11 +18,11 @@ pub use rejection::Rejection;
 /// prunes the object, adds defaults, validates the metadata and the schema, and evaluates CEL rules with their cost
 /// limits. Unknown and duplicate fields are errors, as with `fieldValidation=Strict`.
 ///
-/// The checker calls no conversion webhooks. If the definition has a conversion webhook, the checker uses the version
-/// of each object as the storage version. The old and the new object of an update must then have the same version.
+/// The checker calls no conversion webhooks. If the definition has a conversion webhook, the checker uses the version of each
+/// object as the storage version. With a conversion webhook, the old and the new object of an update must have the same version.
 ///
-/// A manifest is a YAML string or any value that serializes to an object. A manifest may omit some fields, for short
-/// tests:
+/// A manifest is a YAML string or any value that serializes to an object. To keep tests short, a manifest may omit some
+/// fields:
 ///
 /// - Without `apiVersion` and `kind`, the checker uses the kind and storage version of the definition.
 /// - Without `metadata.name` and `metadata.generateName`, the name is `sample`.
@@ -140,7 +140,7 @@ impl CrdChecker {
     /// # Errors
     ///
     /// Returns an error if the definition has no `status` subresource. Also returns an error if the server would reject
-    /// the update or the creation of `old`. The creation ignores the status of `old`.
+    /// the update or the creation of `old`. The creation of `old` ignores its status.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }

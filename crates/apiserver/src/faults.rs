@@ -43,7 +43,7 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` of a read. Empty if the read requests the latest state.
+    /// The `resourceVersion` of a read, which is empty if the read requests the latest state.
     pub(crate) version: &'a str,
 }
 
@@ -130,7 +130,7 @@ impl Faults {
         self.lock().rules.clear();
     }
 
-    /// Returns the total number of times that rules have fired so far.
+    /// Returns the total number of times that all rules together have fired so far.
     pub fn hits(&self) -> u64 {
         self.lock().hits.iter().sum()
     }
@@ -140,8 +140,8 @@ impl Faults {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Returns `true` if a rule can match create requests by the name of the object. If `false`, the caller can skip
-    /// reading the name from the body.
+    /// Returns `true` if a rule can match create requests by the name of the object. If no rule can match, the caller
+    /// can skip reading the name from the request body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
@@ -174,7 +174,7 @@ impl Faults {
     }
 
     /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. Of the rules that expire, cut or
-    /// silence a watch, at most one fires.
+    /// silence a watch, at most one rule fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

@@ -20,7 +20,7 @@ pub fn continue_token(bytes: &[u8]) {
     pintle_storage::continue_token::fuzz(&text(bytes));
 }
 
-/// Evaluates a JSONPath. The input contains the JSONPath on its first line, and the JSON value on the remaining lines.
+/// Evaluates a JSONPath. The first line of the input is the JSONPath, and the remaining lines are the JSON value.
 pub fn json_path(bytes: &[u8]) {
     let text = text(bytes);
     let (path, json) = text.split_once('\n').unwrap_or((&text, "null"));
@@ -36,7 +36,7 @@ pub fn certificate_request(bytes: &[u8]) {
     pintle_builtin::fuzz_certification_request(bytes);
 }
 
-/// Parses a request's path, query and `Accept` header, from separate lines of the input.
+/// Parses a request's path, query and `Accept` header, which are separate lines of the input.
 pub fn request_head(bytes: &[u8]) {
     let text = text(bytes);
     let mut lines = text.splitn(3, '\n');

@@ -59,13 +59,13 @@ pub(crate) struct Call {
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
-    /// The request's flow schema and priority level. `None` before the user is authenticated.
+    /// The request's flow schema and priority level, or `None` until the user is authenticated.
     flow: Option<pintle_authz::Flow>,
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The object name for RBAC and fault rules. For a list or watch, the name in the field selector.
+    /// The object name that RBAC and fault rules use. For a list or watch, this name comes from the field selector.
     object: String,
-    /// The view of the store that the request reads from. `None` if no fault rule selects a view.
+    /// The view of the store that the request reads from, or `None` if no fault rule selects a view.
     view: Option<View>,
     /// Warnings for the client, which are sent with every response, including errors.
     pub(crate) warnings: Vec<String>,
@@ -107,7 +107,7 @@ impl Call {
         (call, incoming)
     }
 
-    /// Prepares the calls of admission webhooks and the evaluation of admission policies, if there are any.
+    /// If admission webhooks or admission policies exist, prepares the calls of the webhooks and the evaluation of the policies.
     fn prepare_admission(&mut self, registry: &Registry) {
         if registry.prepare_webhooks(&self.requester) || registry.has_policies() {
             // The expressions of webhooks and admission policies can be expensive, even for a small object.
@@ -171,7 +171,7 @@ impl Deadline {
 /// The response is ready no later than the deadline. After the deadline, offloaded code can continue to run, but it no
 /// longer writes to the store.
 ///
-/// Calls `deadline` with the response's deadline, if the response has one.
+/// The function calls `deadline` with the response's deadline if the response has a deadline.
 ///
 /// # Cancel safety
 ///
@@ -210,11 +210,11 @@ pub(crate) async fn respond(
 
 /// The parts of a request that the server still needs after it has started to send the response.
 struct Ongoing {
-    /// A guard that writes the audit record on drop. The caller first sets `in_time` if the response was complete
-    /// before the deadline.
+    /// A guard that writes the audit record on drop. Before dropping the guard, the caller sets `in_time` if the
+    /// response was complete before the deadline.
     audited: AuditGuard,
     socket: Option<Socket>,
-    /// When a watch ends. A watch sends its frames as the response body. `None` for all other responses.
+    /// The time at which a watch ends, or `None` for all other responses. A watch sends its frames as the response body.
     ends: Option<Instant>,
 }
 
@@ -253,7 +253,7 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-/// Converts the reply's objects, if their kind has a conversion webhook.
+/// Converts the reply's objects if their kind has a conversion webhook.
 async fn convert_reply(registry: &Registry, call: &Call, reply: Reply) -> Outcome<Reply> {
     Ok(match reply {
         Reply::Object { code, kind, object, format } => {
@@ -315,13 +315,13 @@ impl Drop for AuditGuard {
 struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
-    /// The maximum duration. `None` for watches and other streams.
+    /// The maximum duration of the response, or `None` for watches and other streams.
     limit: Option<Duration>,
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object
-    /// name in `call`.
+    /// Reads the request info from the path, the method and the query. This function also stores the verb, the target
+    /// and the object name in `call`.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -350,7 +350,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
             let body = body::receive(call, incoming).await?;
             let bytes = body::read(registry, call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
-            // A fault can delay the request.
+            // Release the permit, because a fault can delay the request.
             call.requester.release_permit();
             RequestBody::Received(body)
         }
@@ -519,12 +519,12 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// The maximum total length of all warnings, in characters. If all warnings together are longer, each warning is
+/// The maximum total length of all warnings, in characters. If all warnings together exceed this limit, each warning is
 /// truncated.
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 
-/// Returns a header for each distinct warning, in order. The total length stays within kube-apiserver's limit.
+/// Returns a header for each distinct warning, in order. The total length of these headers stays within kube-apiserver's limit.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen = HashSet::new();
     let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();

@@ -54,9 +54,9 @@
 //! of revisions. The type `Db` protects the store with a lock and publishes the current state for lock-free reads.
 //! Watches, bookmarks, lists at an old revision and the later pages of a list take the lock to read from the store.
 //!
-//! In the folder `registry/`, the code for a single write attempt contains no `.await`. Therefore, a write is either
-//! complete or has no effect, even if the request's future is dropped. Long operations regularly yield to other tasks:
-//! a write between two attempts, a list while it scans objects, and a `deletecollection` request between two objects.
+//! In the folder `registry/`, the code for a single write attempt contains no `.await`. Therefore, a write is either complete
+//! or has no effect, even if the request's future is dropped. Long operations regularly yield to other tasks: a write yields
+//! between two attempts, a list yields while it scans objects, and a `deletecollection` request yields between two objects.
 //!
 //! Each connection, the accept loop and each controller in the folder `background/` has its own task.
 //! The controllers establish custom resource definitions, collect garbage, empty deleted namespaces,

@@ -3,7 +3,7 @@
 //!
 //! Before the server processes a request, it loads the objects of the request from the upstream cluster:
 //!
-//! - A request for a single object reads the object from the upstream cluster, unless its collection is watched.
+//! - For a single object, the server reads the object from the upstream cluster, unless it watches the object's collection.
 //! - The first list, watch or create in a collection loads the whole collection, and the server then watches the
 //!   collection.
 //! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded,
@@ -50,20 +50,20 @@ const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. The cell of a collection is set after the collection was loaded.
+    /// Maps each requested collection to a cell, which is set after the collection has been loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are fully loaded and watched. Hold the lock while copying an object from the upstream
-    /// cluster. Without the lock, a collection could become complete during the copy, and its watchers would miss the
-    /// object.
+    /// The collections that are fully loaded and watched. A task must lock this set while it copies an object from the
+    /// upstream cluster. Without the lock, the collection of the object could become complete during the copy, and
+    /// watchers of the collection would miss the object.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The server's runtime. Another runtime can poll the future of a request.
+    /// The server's runtime, which can differ from the runtime that polls the future of a request.
     runtime: Handle,
 }
 
-/// The objects of a resource in one namespace. If `namespace` is empty, the collection contains cluster-scoped objects
-/// or the objects in all namespaces.
+/// A collection, which consists of the objects of a resource in one namespace. If `namespace` is empty, the collection
+/// contains cluster-scoped objects or the objects in all namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
@@ -75,7 +75,7 @@ enum Route {
     Upstream(TimeoutScope),
 }
 
-/// How much of a forwarded request the timeout covers.
+/// The part of a forwarded request to which the timeout applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     Whole,
@@ -269,7 +269,7 @@ impl Live {
         loaded.await.ok().flatten().unwrap_or_else(|| Err(Refusal::timeout()))
     }
 
-    /// Copies an upstream object into the store. Ignores objects without a name.
+    /// Copies an upstream object into the store. Ignores upstream objects that have no name.
     fn store_upstream_object(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
         let collection = Collection { resource: kind.stored_as.to_string().into(), namespace: namespace.into() };
@@ -329,8 +329,8 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns how much of a forwarded read request the timeout covers. Watches and log requests, even without `follow`,
-/// last until the client stops reading.
+/// Returns the part of a forwarded read request to which the timeout applies. Watches and log requests, even without
+/// `follow`, last until the client stops reading.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

@@ -192,8 +192,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Writes a file with secrets. Only the owner can read the file, even if the file already existed with a less strict
-/// mode.
+/// Writes a file with secrets, which only the owner can read. If the file already existed with a less strict mode, this
+/// function changes its mode.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
     platform::only_for_owner(&mut options);
@@ -202,7 +202,7 @@ fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Reads a snapshot. Returns `None` if the file does not exist.
+/// Reads a snapshot, or returns `None` if the file does not exist.
 fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::error::Error>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(ServerSnapshot::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?)),
@@ -214,8 +214,8 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
 /// Returns the server's first revision: the number of tenths of a second since the start of 2026.
 ///
 /// This revision is higher than all revisions of an earlier server that made at most ten writes per second on average.
-/// The clients of the earlier server therefore receive an error and list again. The revision stays below 2^32 for ten
-/// years, as in real clusters. Some tools interpret larger values as times in the far future.
+/// Clients of the earlier server therefore receive an error, and list their objects again. The revision stays below
+/// 2^32 for ten years, as in real clusters. Some tools interpret revisions above 2^32 as times in the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
@@ -243,8 +243,8 @@ mod platform {
         }
     }
 
-    /// Installs handlers for SIGTERM and SIGINT. The future completes when the process receives either of these
-    /// signals.
+    /// Installs handlers for SIGTERM and SIGINT. The returned future completes when the process receives either of
+    /// these signals.
     pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         Ok(async move {
@@ -260,7 +260,7 @@ mod platform {
     }
 
     /// Restricts access to the file to its owner, because the file may have existed with another mode. The mode of
-    /// special files, such as pipes, is not changed.
+    /// special files, such as pipes, stays unchanged.
     pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
         if file.metadata()?.is_file() { file.set_permissions(Permissions::from_mode(0o600)) } else { Ok(()) }
     }

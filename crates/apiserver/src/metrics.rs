@@ -8,7 +8,7 @@ use std::time::Duration;
 use pintle_apimachinery::verb::RequestVerb;
 
 /// The maximum number of distinct label sets. Above the maximum, the server does not count requests with a new label
-/// set. The maximum limits memory use, because clients can send arbitrary resources and versions.
+/// set. This maximum limits memory use, because clients can send arbitrary resources and versions.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets, in seconds.
@@ -26,8 +26,8 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The label `component`: `apiserver` for most paths. Empty for paths that all Kubernetes components serve, such as
-    /// `/healthz`.
+    /// The value of the label `component`, which is `apiserver` for most paths. It is empty for paths that all
+    /// Kubernetes components serve, such as `/healthz`.
     pub(crate) component: &'static str,
 }
 
@@ -114,7 +114,7 @@ impl RequestLabels {
         Some(Self { subresource, component, verb, ..Self::default() })
     }
 
-    /// Returns the labels in the metrics format: `code` first, and then all other labels, sorted by name.
+    /// Returns the labels in the metrics format. The label `code` comes first, and the other labels are sorted by name.
     fn text(&self, code: &str) -> String {
         let Self { group, version, resource, subresource, scope, verb, dry_run, component } = self;
         let dry_run = if *dry_run { "All" } else { "" };
@@ -130,7 +130,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the `verb` label. The label of an apply patch request is `APPLY`.
+/// Returns the `verb` label. The `verb` label of an apply patch request is `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

@@ -29,12 +29,12 @@ use crate::server::{ApiServer, StartError};
 /// ```
 ///
 /// Like every [`ApiServer`], the plan's server listens on a loopback port. Controllers in any language can connect to
-/// the server with its [kubeconfig](ApiServer::kubeconfig). A controller in the same process can use it [without a
-/// socket](ApiServer::in_process).
+/// the server with its [kubeconfig](ApiServer::kubeconfig). A controller in the same process can use the plan's server
+/// [without a socket](ApiServer::in_process).
 ///
-/// The plan reads the cluster with the credentials of the service passed to [`start`](Self::start). Every
-/// client that can connect to the port reads the cluster with these credentials, as with `kubectl proxy`. Requests that
-/// may come from [web pages](crate::ApiServerConfig::token_auth_file) are rejected.
+/// The plan reads the cluster with the credentials of the service passed to [`start`](Self::start). Every client that
+/// can connect to the port reads the cluster with these credentials, as with `kubectl proxy`. The plan's server rejects
+/// requests that may come from [web pages](crate::ApiServerConfig::token_auth_file).
 ///
 /// # Reads
 ///
@@ -42,8 +42,8 @@ use crate::server::{ApiServer, StartError};
 ///   cluster again.
 /// - A collection consists of a resource's objects in one namespace or in all namespaces. At the first list, watch or
 ///   create in a collection, the plan lists the collection in the cluster, and then watches it. Lists of a watched
-///   collection return the current objects of the cluster, except for objects that were written in the plan. A create
-///   therefore requires permission to list the collection in the cluster.
+///   collection return the current objects of the cluster, except for objects that were written in the plan. Therefore,
+///   a create request needs permission to list the collection in the cluster.
 /// - Until an object is written in the plan, it keeps its uid and resourceVersion from the cluster. Writes in the plan
 ///   get higher resource versions than all objects of the cluster.
 /// - At startup, the plan loads and watches all custom resource definitions. Discovery
@@ -51,9 +51,9 @@ use crate::server::{ApiServer, StartError};
 /// - The cluster answers requests for logs, access reviews, and resources that the plan's server does not serve, such
 ///   as metrics. Forwarded requests do not appear in the server's audit, and fault rules do not affect forwarded
 ///   requests.
-/// - Requests to the cluster time out after a minute. A failed watch is restarted after a second. The pause increases
-///   with each further failure, up to one minute. Until the watch works again, the plan serves the last state that it
-///   has received.
+/// - Requests to the cluster time out after a minute. A failed watch is restarted after a second. The pause before a
+///   restart increases with each further failure, up to one minute. Until the watch works again, the plan serves the
+///   last objects that it has received.
 ///
 /// # Changes
 ///
@@ -64,8 +64,8 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Limits
 ///
-/// - The cluster's admission webhooks, admission policies and conversion webhooks are not called. The plan reads each
-///   object in its storage version. Requests for other versions return the same object without conversion. A quota
+/// - A plan does not call the cluster's admission webhooks, admission policies and conversion webhooks. The plan reads
+///   each object in its storage version. Requests for other versions return this object without conversion. A quota
 ///   applies only if the plan has read its ResourceQuota. The plan does not check whether the cluster would authorize
 ///   the writes.
 /// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment does not create pods
@@ -79,8 +79,8 @@ use crate::server::{ApiServer, StartError};
 ///   impersonated user has only the permissions of the roles that the plan has read. Forwarded requests, such as access
 ///   reviews, use the credentials of the plan. If a forwarded request impersonates a user, the user of the plan needs
 ///   permission to impersonate this user in the cluster.
-/// - The plan keeps all requested collections in memory. Dropping the plan discards its state.
-/// - Generated names, addresses and ports differ from the values that the cluster would choose.
+/// - A plan keeps all objects of the requested collections in memory. Dropping the plan discards its objects and changes.
+/// - A plan generates names, addresses and ports that differ from those that the cluster would choose.
 /// - If the deployed controller holds a Lease in the cluster, it also holds the Lease in the plan. Disable leader
 ///   election in the planned controller, or configure it to use another Lease.
 ///
@@ -152,8 +152,8 @@ impl Plan {
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        // Do not aggregate cluster roles. The upstream cluster has already aggregated its roles, and this server has
-        // read only some of them.
+        // Do not aggregate cluster roles, because the upstream cluster has already aggregated its roles, and this
+        // server has read only some of them.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
         let server =

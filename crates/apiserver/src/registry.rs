@@ -2,7 +2,7 @@
 //!
 //! Functions that write one object contain no `.await`. A function that writes an object reads the store, computes the
 //! new object, and commits the object only if the inputs have not changed. The HTTP layer and the background tasks call
-//! these functions.
+//! the functions in this module.
 
 mod admission_chain;
 mod admission_plugin;
@@ -77,7 +77,7 @@ pub(crate) struct Registry {
     pub(crate) offload_permits: OffloadPermits,
     /// The admission plugins, in the order of their calls.
     pub(crate) admission_chain: Vec<Arc<dyn Plugin>>,
-    /// The served kinds. The lock is held only to clone or replace the `Arc`.
+    /// The served kinds. The lock of the served kinds is held only to clone or replace the `Arc`.
     kinds: RwLock<Arc<Kinds>>,
     /// Prevents concurrent changes to `kinds`.
     kinds_change_lock: Mutex<()>,
@@ -124,7 +124,7 @@ impl Registry {
         }
     }
 
-    /// Returns the served kinds. Later changes do not affect the returned set.
+    /// Returns the served kinds. Later changes to the served kinds do not affect the returned set.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

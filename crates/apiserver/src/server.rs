@@ -63,7 +63,7 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 #[derive(Debug)]
 pub struct ApiServer {
     pub(crate) registry: Arc<Registry>,
-    /// The upstream cluster of a [`Plan`](crate::Plan). `None` for other servers.
+    /// The upstream cluster of a [`Plan`](crate::Plan), or `None` for other servers.
     live: Option<Arc<Live>>,
     address: SocketAddr,
     ca: Option<String>,
@@ -71,7 +71,7 @@ pub struct ApiServer {
     stop: CancellationToken,
     tasks: TaskTracker,
     background: Background,
-    /// The tokio runtime on the server's own thread. `None` if the server runs on the caller's runtime.
+    /// The tokio runtime on the server's own thread, or `None` if the server runs on the caller's runtime.
     own_runtime: Option<Handle>,
 }
 
@@ -79,8 +79,8 @@ type Starting = Pin<Box<dyn Future<Output = Result<ApiServer, StartError>> + Sen
 
 impl ApiServer {
     /// The objects and fields that have an effect in kube-apiserver, but that this server accepts and ignores. Each
-    /// entry also contains the reason. If a write contains one of these objects or fields, the response contains a
-    /// warning.
+    /// entry consists of an object or field and the reason why it has no effect. If a write contains one of these
+    /// objects or fields, the response contains a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = pintle_kinds::without_effect::WITHOUT_EFFECT;
 
     /// Starts a server. When the future completes, the server is ready for requests.
@@ -188,22 +188,22 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if an object cannot be created. Objects before the failed object are kept. Objects after the
-    /// failed object are not created. This method calls no webhooks, so it rejects an object that a conversion webhook
-    /// would have to convert.
+    /// Returns an error if an object cannot be created. The server keeps the objects that were created before the
+    /// failed object, and does not create the objects after it. This method calls no webhooks, so it rejects an object
+    /// that a conversion webhook would have to convert.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
     }
 
-    /// Creates the objects in a file, or in all `.yaml`, `.yml` and `.json` files below a folder, in
-    /// the order of their paths. Each file is loaded as with [`load`](Self::load). Files are encoded
-    /// as UTF-8, or as UTF-16 with a byte order mark. Returns the number of created objects.
+    /// Creates the objects in a file, or in all `.yaml`, `.yml` and `.json` files below a folder, in the order of their
+    /// paths. The server loads each file in the same way as [`load`](Self::load). The files must be encoded as UTF-8,
+    /// or as UTF-16 with a byte order mark. Returns the number of created objects.
     ///
     /// # Errors
     ///
-    /// Returns an error if a file cannot be read or an object cannot be created. Objects before the failed object are
-    /// kept. Objects after the failed object are not created.
+    /// Returns an error if a file cannot be read or an object cannot be created. The server keeps the objects that were
+    /// created before the failed object, and does not create the objects after it.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
@@ -214,14 +214,14 @@ impl ApiServer {
         ServerSnapshot::of(&self.registry.db, self.registry.authenticator.accounts.seed())
     }
 
-    /// Replaces the server's objects with the objects of a snapshot, which can
-    /// come from another server. UIDs are kept. Returns the number of writes.
+    /// Replaces the server's objects with the objects of a snapshot, which can come from another server. UIDs are kept.
+    /// Returns the number of writes to the store.
     ///
-    /// The server's revision never decreases. Objects that already equal the snapshot are not written. All other
-    /// objects are deleted or get a new revision, and watchers receive an event for each of these changes.
+    /// The server's revision never decreases. If an object already equals the object in the snapshot, the server does not write
+    /// it. Objects that differ from the snapshot are deleted or get a new revision, and watchers receive an event for each change.
     ///
     /// If the snapshot contains a key for service account tokens, the server uses this key from now on. Tokens that are
-    /// signed with this key stay valid. All other tokens become invalid.
+    /// signed with this key stay valid, and all other tokens become invalid.
     ///
     /// When the server has [settled](Self::settle), it serves exactly the restored CustomResourceDefinitions.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
@@ -243,9 +243,9 @@ impl ApiServer {
         &self.registry.faults
     }
 
-    /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail. If `fails` is `false`, the check
-    /// passes again. `/readyz?verbose` lists the checks, such as `etcd` or `informer-sync`. The call has no effect if
-    /// no health check has this name.
+    /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail. If `fails` is `false`, this health
+    /// check passes again. `/readyz?verbose` lists the checks, such as `etcd` or `informer-sync`. The call has no
+    /// effect if no health check has this name.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
@@ -287,7 +287,7 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all of the server's connections and stops its tasks. Waits until the tasks have ended. Computations on
+    /// Closes all of the server's connections, stops its tasks, and waits until the tasks have ended. Computations on
     /// other threads are not interrupted and may end shortly after the shutdown.
     ///
     /// # Cancel safety
@@ -359,7 +359,7 @@ pub enum LoadError {
     /// A document is invalid, or one of its objects cannot be created.
     #[error("{}document {document}: {why}", in_file(.path))]
     Refused {
-        /// The file that contains the document. `None` if the document was not read from a file.
+        /// The file that contains the document, or `None` if the document was not read from a file.
         path: Option<PathBuf>,
         /// The index of the document in its text or file, starting at 1.
         document: usize,

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Polls `condition` until it returns `true` or the duration `within` has elapsed on tokio's clock. Returns `true` if
-/// `condition` returned `true`. Calls `condition` at least once, and once more when `within` has elapsed.
+/// Polls `condition` until it returns `true` or the duration `within` has elapsed on tokio's clock. Returns `true` if any call
+/// of `condition` returned `true`. The function calls `condition` at least once, and once more when `within` has elapsed.
 ///
 /// # Cancel safety
 ///
@@ -45,8 +45,8 @@ pub async fn eventually(within: Duration, mut condition: impl AsyncFnMut() -> bo
     }
 }
 
-/// Polls `condition` for the duration `during` on tokio's clock. Returns `true` if `condition` returned `true` each
-/// time. Calls `condition` at least once, and once more when `during` has elapsed.
+/// Polls `condition` for the duration `during` on tokio's clock. Returns `true` if all calls of `condition` returned
+/// `true`. The function calls `condition` at least once, and once more when `during` has elapsed.
 ///
 /// # Cancel safety
 ///

@@ -4,9 +4,9 @@
 //! the object, its namespace, its old and new field values, and the whole resource. The cost of a write does not depend
 //! on the number of other watchers.
 //!
-//! [`WatchEvent`] computes the event for a change without side effects. A watcher has no queue. A watcher encodes a
-//! frame only when the connection is ready to send the frame. If a watcher lags too far behind, the server disconnects
-//! the client. The client can resume the watch at the last version that it received.
+//! [`WatchEvent`] computes the event for a change without side effects. A watcher has no queue of changes, and encodes
+//! a frame only when the connection is ready to send the frame. If a watcher lags too far behind, the server
+//! disconnects the client. The client can resume the watch at the last resource version that it received.
 
 mod frame;
 mod start;
@@ -71,11 +71,11 @@ pub(crate) struct Watcher {
     shape: FrameShape,
     feed: Feed,
     initial: Option<Initial>,
-    /// The revision of the initial objects. The bookmark after the initial objects contains this revision. `None` if no
-    /// bookmark follows the initial objects.
+    /// The revision of the initial objects, or `None` if no bookmark follows the initial objects. The bookmark after
+    /// the initial objects contains this revision.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
-    /// The frame that another thread is encoding. The lock is never contended.
+    /// The frame that another thread is encoding. The `Mutex` only makes the watcher `Sync`, and is never contended.
     pending_frame: Option<Mutex<PendingFrame>>,
     state: WatchState,
     bookmarks: Option<Bookmarks>,
@@ -92,8 +92,8 @@ pub(crate) struct Watcher {
     conversions: Option<Requester>,
 }
 
-/// A future that encodes a frame on another thread. The output is the updated
-/// [`FrameShape`] and, if the object matches the selectors, the frame.
+/// A future that encodes a frame on another thread. The future returns the updated [`FrameShape`] and, if the object
+/// matches the selectors, the frame.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
 /// The initial objects of a watch. The objects stay available until the log drops a change that the watch needs to
@@ -124,8 +124,8 @@ struct Bookmarks {
 }
 
 impl Watcher {
-    /// Starts a watch. Returns an error if the options are invalid. Versions that are too old or too new cause an error
-    /// in the stream instead.
+    /// Starts a watch. Returns an error if the options are invalid. Resource versions that are too old or too new cause
+    /// an error event in the stream instead.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,
@@ -208,8 +208,8 @@ impl Watcher {
         self.shape.media
     }
 
-    /// Returns when the watch ends, even if the client does not read. Returns `None` if a fault rule has silenced the
-    /// watch, because a silenced watch never ends.
+    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` if a fault rule has
+    /// silenced the watch, because a silenced watch never ends.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
@@ -248,7 +248,7 @@ impl Watcher {
         is_ready && self.fault.is_none() && self.queued_end.is_none()
     }
 
-    /// Waits for the next frame. Returns `None` at the end of the watch.
+    /// Waits for the next frame. Returns `None` when the watch has ended.
     ///
     /// # Cancel safety
     ///
@@ -336,7 +336,7 @@ impl Watcher {
         (sent >= self.start_revision).then_some(sent)
     }
 
-    /// Sends nothing, and waits until the client disconnects or the resource is removed.
+    /// Sends no events, and waits until the client disconnects or the resource is removed.
     async fn stay_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
             match self.feed.next(&self.registry.db).await {

@@ -1,7 +1,7 @@
-//! Issues and verifies service account tokens. A token contains claims and a signature by this server.
+//! Issues and verifies service account tokens. Each token contains claims and a signature by this server.
 //!
 //! The server does not store issued tokens. A token is valid only during its lifetime and for its audiences. All bound
-//! objects of the token must still exist with the same UIDs.
+//! objects of a token must still exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 /// The URL of this server, which is the issuer and the default audience of its tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The signature algorithm. Its signatures are deterministic.
+/// The algorithm of token signatures, which is deterministic.
 const ALGORITHM: &str = "EdDSA";
 
 /// The tolerated clock skew, in seconds.
@@ -32,7 +32,7 @@ const LEEWAY: i64 = 60;
 
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-/// The claims of a token. Times are in seconds since the epoch.
+/// The claims of a token, with times in seconds since the epoch.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Claims {
     pub aud: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Claims {
     pub sub: String,
 }
 
-/// The reason why a token is invalid. Empty if the text does not look like a token from this server.
+/// The reason why a token is invalid, or an empty string if the text does not look like a token from this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvalidToken(pub(super) String);
 
@@ -62,7 +62,7 @@ impl fmt::Display for InvalidToken {
 /// The seed that determines a signing key and its signatures.
 pub type KeySeed = [u8; 32];
 
-/// The signing key for tokens. The key is created at its first use.
+/// The signing key for tokens, which is created on first use.
 pub struct AccountTokens(Mutex<Option<Arc<SigningKey>>>);
 
 struct SigningKey {
@@ -90,7 +90,7 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
-    /// Creates a signing key. With a seed, the key depends only on the seed.
+    /// Creates a signing key, which depends only on the seed, if there is one.
     pub fn new(seed: Option<u64>) -> Self {
         let seed = seed.map(|seed| {
             let text = format!("service account tokens {seed}");
@@ -99,17 +99,17 @@ impl AccountTokens {
         Self(Mutex::new(seed.and_then(SigningKey::new)))
     }
 
-    /// Returns the signing key's seed. Returns `None` if the system cannot provide random bytes.
+    /// Returns the signing key's seed, or `None` if the system cannot provide random bytes.
     pub fn seed(&self) -> Option<KeySeed> {
         Some(self.key()?.seed)
     }
 
-    /// Replaces the signing key. Tokens that were signed with the old key become invalid.
+    /// Replaces the signing key, so that tokens signed with the old key become invalid.
     pub fn replace(&self, seed: KeySeed) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SigningKey::new(seed);
     }
 
-    /// Returns the public key as a JSON Web Key. Returns `None` if the system cannot provide random bytes.
+    /// Returns the public key as a JSON Web Key, or `None` if the system cannot provide random bytes.
     pub(super) fn public_key(&self) -> Option<Json> {
         let key = self.key()?;
         let public = URL_SAFE_NO_PAD.encode(key.pair.public_key().as_ref());
@@ -117,7 +117,7 @@ impl AccountTokens {
         Some(json!({"use": "sig", "kty": "OKP", "kid": key, "crv": "Ed25519", "alg": ALGORITHM, "x": public}))
     }
 
-    /// Signs claims and returns the token. Returns `None` if the system cannot provide random bytes.
+    /// Signs claims and returns the token, or `None` if the system cannot provide random bytes.
     pub fn sign(&self, claims: &Claims) -> Option<String> {
         let key = self.key()?;
         let part = |value: Json| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -164,7 +164,7 @@ impl AccountTokens {
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // Decoding is expected to succeed, because this server created and signed the claims.
+        // Decoding should succeed, because this server created and signed the claims.
         Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
@@ -208,8 +208,8 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // A token that is bound to a pod also names the node of the pod. The server reports this node to clients, but
-        // does not check whether it exists.
+        // A token that is bound to a pod also names the node of the pod. The server reports the node of such a token to
+        // clients, but does not check whether it exists.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]

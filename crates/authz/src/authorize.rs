@@ -1,5 +1,4 @@
-//! Authorizes requests. Members of `system:masters` have all permissions. For all other users, RBAC rules determine the
-//! permissions.
+//! Authorizes requests with RBAC rules, but gives members of `system:masters` all permissions.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::user::{MASTERS, User};
@@ -8,13 +7,14 @@ use pintle_meta::{GroupResource, Reason, StatusDetails};
 use super::attributes::Attributes;
 use super::authorizer::{Grant, Granted, Rbac};
 
-/// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, so a caller must match on
-/// [`Allowed`](Self::Allowed) to permit a request. Equal `NoOpinion` decisions can also contain different errors.
+/// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, so that a caller must match on
+/// [`Allowed`](Self::Allowed) to permit a request. Two `NoOpinion` decisions could also be equal but contain different
+/// errors.
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// The request is allowed, for this reason.
     Allowed(String),
-    /// No rule allows the request. Contains an error if the user is bound to a missing role.
+    /// No rule allows the request, and the error, if any, says that the user is bound to a missing role.
     NoOpinion(Option<String>),
 }
 

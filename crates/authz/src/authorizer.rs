@@ -15,7 +15,7 @@ pub(super) use tests::db_of;
 
 use super::compiled::Compiled;
 
-/// The RBAC index of one store. The index is built for the first request by a user outside `system:masters`.
+/// The RBAC index of one store. The first request by a user outside `system:masters` builds this index.
 #[derive(Debug, Default)]
 pub struct Authorizer(Compiled<RuleIndex>);
 
@@ -27,7 +27,7 @@ pub struct Rbac<'a> {
 }
 
 impl Authorizer {
-    /// Returns a view for queries of the index. All calls must use the same `db`.
+    /// Returns a view for queries on the index of `db`. All calls must pass the same `db`.
     pub fn rules_in<'a>(&'a self, db: &'a Db) -> Rbac<'a> {
         Rbac { authorizer: self, db }
     }

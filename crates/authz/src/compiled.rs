@@ -22,13 +22,13 @@ pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 struct CompiledState<I> {
     index: I,
     /// The store changes that have not been applied yet, or `None` before the first query. The number of pending
-    /// changes is bounded, even if there are no queries.
+    /// changes has a limit, even if there are no queries.
     changes: Option<Changes>,
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while `query` runs, so
-    /// `query` should only look up objects. The caller can process these objects after the query.
+    /// Runs a query on the index of `db`. All calls must pass the same `db`. The index is locked while `query` runs, so
+    /// `query` should only look up objects, which the caller can process afterwards.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -57,7 +57,7 @@ impl<I: Index> CompiledState<I> {
     }
 
     /// Builds the index from all objects. An object that is written during this call may be indexed twice: by this
-    /// call, and from the pending changes. The second insertion does not change the index.
+    /// call, and from the pending changes. Indexing the object a second time does not change the index.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

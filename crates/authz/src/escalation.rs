@@ -15,8 +15,8 @@ use super::authorize::{Decision, decide};
 use super::authorizer::{PolicyRule, Rbac};
 use super::rights::{self, Right, Thing};
 
-/// The maximum number of comparisons for one check of granted permissions. Without
-/// a maximum, a rule of a few kilobytes could expand to millions of permissions.
+/// The maximum number of comparisons for one check of granted permissions. Without a maximum, a rule of a few
+/// kilobytes could expand to millions of permissions.
 const MAX_COMPARISONS: usize = 20_000_000;
 
 /// Returns `true` if writing an object of this kind grants permissions.
@@ -25,8 +25,8 @@ pub fn grants_rights(target: &RequestTarget) -> bool {
 }
 
 /// Returns an error if writing the role or binding would grant permissions that `user` does not have. The write is
-/// allowed if `user` has the verb `escalate` on the role, or the verb `bind` on the bound role. The name in `target`
-/// comes from the URL of the request. `old` is the stored object.
+/// also allowed if `user` has the verb `escalate` on the role, or the verb `bind` on the bound role. The URL of the
+/// request determines the name in `target`. `old` is the stored object, if there is one.
 pub fn check_grant(rbac: Rbac<'_>, user: &User, target: &RequestTarget, new: &Json, old: Option<&Json>) -> Outcome<()> {
     if user.is_in(MASTERS) {
         return Ok(());
@@ -159,8 +159,7 @@ impl Granter<'_> {
     }
 }
 
-/// Formats permissions as sorted strings. Permissions on the same resource are combined into one string with several
-/// verbs.
+/// Formats permissions as sorted strings, each of which combines all verbs for one resource.
 fn describe(rights: &[Right]) -> Vec<String> {
     let mut verbs: BTreeMap<&Thing, Vec<&str>> = BTreeMap::new();
     let mut texts = Vec::new();
@@ -185,8 +184,8 @@ mod tests {
     use super::super::authorizer::{Authorizer, db_of};
     use super::*;
 
-    /// Returns a store in which the user `u` has these rules and is also bound to a
-    /// missing role. The store also contains a role `strong`, which can read secrets.
+    /// Returns a store in which the user `u` has these rules, and is also bound to a missing role. The store also
+    /// contains a role `strong`, which can read secrets.
     fn cluster(rules: Json) -> Db {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         db_of(&[

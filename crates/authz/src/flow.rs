@@ -32,10 +32,10 @@ pub struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
     /// Returns a request's flow schema and priority level. The matching flow schema with the lowest
-    /// `matchingPrecedence` applies. If several schemas have this precedence, the schema whose name sorts first
-    /// applies. All calls must use the same `db`.
+    /// `matchingPrecedence` applies. If several matching schemas have this precedence, the schema whose name sorts
+    /// first applies. All calls must pass the same `db`.
     pub fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
-        // The built-in schema `exempt` is evaluated before all other schemas.
+        // Evaluate the built-in schema `exempt` before all other schemas.
         if user.is_in(MASTERS)
             && let Some(exempt) = self.0.query(db, |index| Some(index.flow(index.exempt()?)))
         {
@@ -62,8 +62,8 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. A request matches if it comes from one of the subjects and matches a resource rule or a
-/// path rule.
+/// A rule of a flow schema. A request matches the rule if it comes from one of the subjects and matches a resource
+/// rule or a path rule.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,
@@ -76,7 +76,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. The string is the common prefix of the names of these users.
+    /// All service accounts of a namespace. Their user names begin with this string.
     Accounts(Box<str>),
     NoOne,
 }
@@ -128,7 +128,7 @@ impl FlowIndex {
         self.schemas.get(self.places.get("exempt")?)
     }
 
-    /// Returns the UIDs of a flow schema and its priority level. Returns `None` if the priority level does not exist.
+    /// Returns the UIDs of a flow schema and its priority level, or `None` if the priority level does not exist.
     fn flow(&self, schema: &CompiledFlowSchema) -> Option<Flow> {
         let level = self.levels.get(&schema.level)?;
         Some(Flow { schema: schema.uid.clone(), level: level.clone() })

@@ -15,10 +15,11 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user in the impersonation headers. The order of the headers does not matter. Returns `None` if there are
-/// no impersonation headers.
+/// Returns the user in the impersonation headers, or `None` if there are no such headers. The order of the headers does
+/// not matter.
 ///
-/// Invalid UTF-8 in a header is replaced. Ignoring the header would run the request with the client's own permissions.
+/// Invalid UTF-8 in a header is replaced, because ignoring the header would run the request with the client's own
+/// permissions.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
 }
 
-/// Formats a user as Go prints it.
+/// Formats a user as Go prints a user.
 fn go_text(user: &User) -> String {
     let list = |values: &[String]| match values {
         [] => "[]string(nil)".to_owned(),
@@ -80,7 +81,7 @@ pub fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &A
     Ok(wanted.with_implied_group())
 }
 
-/// Each permission is the verb `impersonate` on a named resource.
+/// Returns the resources on which the user needs the verb `impersonate`, one for each part of the impersonated user.
 fn parts(wanted: &User) -> Vec<ResourcePath> {
     let right = |group: &str, resource: &str, name: &str| ResourcePath {
         group: group.into(),
@@ -109,7 +110,7 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
 }
 
 /// Returns kube-apiserver's error for a rejected impersonation. If the caller has any permission to impersonate, the
-/// error names the missing permission. If the caller has no such permission, the error names the verb
+/// error names the missing permission. If the caller has no permission to impersonate, the error names the verb
 /// `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
@@ -132,9 +133,8 @@ fn refusal(
     }
 }
 
-/// Returns the mode of constrained impersonation that kube-apiserver uses for the impersonated user. Returns `None` if
-/// no mode applies. A mode applies to nodes and service accounts only if the request impersonates no uid, groups or
-/// extra values.
+/// Returns the mode of constrained impersonation that kube-apiserver uses for the impersonated user, if any. For nodes
+/// and service accounts, a mode applies only if the request impersonates no uid, groups or extra values.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");

@@ -1,16 +1,16 @@
 //! Authentication and authorization for an API server: tokens, impersonation, RBAC and flow schemas.
 //!
-//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs
 //!   service account tokens.
-//! - [`authorize`] and [`decide`] determine whether a user may send a request,
-//!   based on its [`Attributes`]. [`Authorizer`] indexes the RBAC rules.
+//! - [`authorize`] and [`decide`] determine whether a user may send a request, based on its [`Attributes`].
+//!   [`Authorizer`] contains an index of the RBAC rules.
 //! - [`check_grant`] rejects roles and bindings that grant permissions that their author does not have.
 //! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
 //!
 //! The indexes contain data from the [`Db`](pintle_storage::Db) and are updated when the `Db` changes. The crate does
-//! not serve HTTP. Start with `authorize.rs`.
+//! not serve HTTP. Start reading with `authorize.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::request::user::User;
@@ -62,10 +62,10 @@ pub fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// Maps bearer tokens to users. Serves requests and token reviews.
+/// Maps bearer tokens to users. Both requests and token reviews use an authenticator.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// The tokens in the token file. If `None`, there is no token file, and every caller is an administrator, with or
+    /// The tokens in the token file, if there is one. Without a token file, every caller is an administrator, with or
     /// without a token.
     tokens: Option<Tokens>,
     pub accounts: AccountTokens,
@@ -77,13 +77,13 @@ impl Authenticator {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
-    /// Returns `true` if there is a token file. Otherwise, every caller is an administrator.
+    /// Returns `true` if there is a token file. Without a token file, every caller is an administrator.
     pub fn has_users(&self) -> bool {
         self.tokens.is_some()
     }
 
-    /// Returns a request's user. `now` is the current time in seconds since the epoch.
-    /// Removes the bearer token from the WebSocket subprotocols in the headers.
+    /// Returns a request's user. The argument `now` is the current time in seconds since the epoch. Removes the bearer
+    /// token from the WebSocket subprotocols in the headers.
     pub fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {
         let subprotocols = Subprotocols::of(headers);
         if self.tokens.is_none() {
@@ -133,7 +133,7 @@ impl Authenticator {
     }
 }
 
-/// A `*` at the end of `url` matches any text.
+/// Returns `true` if `url` matches a path. A `*` at the end of `url` matches any text.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
@@ -141,9 +141,8 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the token in the header `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is
-/// ignored. The result is empty if there are two spaces before the token. If a token contains invalid UTF-8, it matches
-/// no user.
+/// Returns the bearer token in the `Authorization` header. As in kube-apiserver, text after the token is ignored, and
+/// two spaces before the token result in an empty token. A token with invalid UTF-8 matches no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

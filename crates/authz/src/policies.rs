@@ -19,17 +19,19 @@ const MUTATING: [&str; 2] = [
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
 ];
 
-/// The policies of one store.
+/// The admission policies of one store.
 #[derive(Debug, Default)]
 pub struct Policies(Compiled<PolicyIndex>);
 
 impl Policies {
-    /// Returns the validating policies with bindings, sorted by name. All calls must use the same `db`.
+    /// Returns the validating admission policies with bindings, sorted by name. All calls must pass the
+    /// same `db`.
     pub fn validating(&self, db: &Db) -> Arc<[BoundPolicy]> {
         self.0.query(db, |index| index.validating.bound.clone())
     }
 
-    /// Returns the mutating policies with bindings, sorted by name. All calls must use the same `db`.
+    /// Returns the mutating admission policies with bindings, sorted by name. All calls must pass the same
+    /// `db`.
     pub fn mutating(&self, db: &Db) -> Arc<[BoundPolicy]> {
         self.0.query(db, |index| index.mutating.bound.clone())
     }

@@ -1,4 +1,4 @@
-//! Expands RBAC rules into rights. A right is a permission for a single verb on a single URL or resource.
+//! Expands RBAC rules into rights, each of which permits a single verb on a single URL or resource.
 
 use pintle_apimachinery::failure::quoted;
 
@@ -85,7 +85,8 @@ impl Thing {
     }
 }
 
-/// A `*` at the end of the URL in the rule matches any text.
+/// Returns `true` if the URL `known` in a rule covers `url`. A `*` at the end of `known` matches any
+/// text.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }

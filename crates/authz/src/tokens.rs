@@ -1,4 +1,4 @@
-//! Reads static bearer tokens in kube-apiserver's CSV format: `token,user,uid[,"group1,group2"]`.
+//! Reads static bearer tokens in kube-apiserver's CSV format, `token,user,uid[,"group1,group2"]`.
 
 use pintle_apimachinery::request::user::User;
 
@@ -22,10 +22,10 @@ impl fmt::Debug for Tokens {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TokenFileError {
-    /// The file cannot be read.
+    /// The operating system cannot read the token file.
     #[error("cannot read the token file {}: {cause}", .path.display())]
     Unreadable {
-        /// The path of the file.
+        /// The path of the token file.
         path: PathBuf,
         /// The I/O error.
         #[source]
@@ -34,9 +34,9 @@ pub enum TokenFileError {
     /// A line has an unclosed quote, or does not have all of the required columns token, user and uid.
     #[error("{}, line {line}: expected token,user,uid[,\"group1,group2\"]", .path.display())]
     Line {
-        /// The path of the file.
+        /// The path of the token file.
         path: PathBuf,
-        /// The line number, starting at 1.
+        /// The line number in the token file, starting at 1.
         line: usize,
     },
 }
@@ -48,7 +48,7 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// The error is the number of the first invalid line.
+    /// Parses a token file, or returns the number of the first invalid line.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -77,7 +77,7 @@ impl Tokens {
     }
 }
 
-/// Splits a line into its columns and removes the quotes. Returns `None` if a quote is not closed.
+/// Splits a line into its columns without quotes, or returns `None` if a quote is not closed.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = vec![String::new()];
     let mut quoted = false;

@@ -20,17 +20,18 @@ const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.
 pub struct Webhooks(Compiled<WebhookIndex>);
 
 impl Webhooks {
-    /// Returns `true` if there are no webhooks. All calls must use the same `db`.
+    /// Returns `true` if the store contains no webhooks. All calls must pass the same `db`.
     pub fn is_empty(&self, db: &Db) -> bool {
         self.0.query(db, |index| index.validating.webhooks.is_empty() && index.mutating.webhooks.is_empty())
     }
 
-    /// Returns the validating webhooks, sorted by the name of their configuration. All calls must use the same `db`.
+    /// Returns the validating webhooks, sorted by the names of their configurations. All calls must pass the same
+    /// `db`.
     pub fn validating(&self, db: &Db) -> Arc<[Arc<AdmissionWebhook>]> {
         self.0.query(db, |index| index.validating.webhooks.clone())
     }
 
-    /// Returns the mutating webhooks, sorted by the name of their configuration. All calls must use the same `db`.
+    /// Returns the mutating webhooks, sorted by the names of their configurations. All calls must pass the same `db`.
     pub fn mutating(&self, db: &Db) -> Arc<[Arc<AdmissionWebhook>]> {
         self.0.query(db, |index| index.mutating.webhooks.clone())
     }
@@ -42,8 +43,8 @@ pub struct AdmissionWebhook {
     /// The name of the configuration, and the index of the webhook in the configuration.
     pub id: (String, usize),
     pub name: String,
-    /// The rules and selectors, in the format of a policy's `matchConstraints`. `None` if the webhook has no rules and
-    /// therefore matches no request.
+    /// The rules and selectors, in the format of a policy's `matchConstraints`. The constraints are `None` if the
+    /// webhook has no rules and therefore matches no request.
     pub constraints: Option<Json>,
     /// The match conditions and the failure policy.
     pub conditions: CompiledPolicy,
@@ -53,7 +54,7 @@ pub struct AdmissionWebhook {
 }
 
 impl AdmissionWebhook {
-    /// Returns `None` if the server supports none of the review versions of the webhook.
+    /// Creates a webhook, or returns `None` if the server supports none of its review versions.
     fn new(configuration: &str, at: usize, webhook: &Json) -> Option<Self> {
         let constraints = json!({
             "namespaceSelector": webhook["namespaceSelector"],

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::meter::Sample;
 
-/// The options on the command line. A program accepts only the options in its usage text.
+/// The options on the command line. Each program accepts only the options in its usage text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// Whether to run only a small part of the workload, as a smoke test.
@@ -28,8 +28,8 @@ pub(crate) struct Setting {
     pub(crate) metrics: bool,
     /// Whether workers and producers are tokio tasks on the default runtime instead of threads.
     pub(crate) tasks: bool,
-    /// Whether workers finish a key and get the next key in one call. Applies only to workers that do no work for their
-    /// keys.
+    /// Whether workers finish a key and get the next key in one call. This option only affects workers that do no work
+    /// for their keys.
     pub(crate) next: bool,
 }
 
@@ -39,20 +39,20 @@ pub(crate) enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str` keys, which are as cheap to clone as Go strings.
+    /// `&'static str`, which is as cheap to clone as a string in Go.
     Static,
-    /// `String`, whose clones allocate memory.
+    /// `String`, for which each clone allocates memory.
     String,
 }
 
-/// Runs the workload that the command line names, and prints its sample as JSON. If the workload or an option is
-/// unknown, or `run` returns `None`, prints `usage` and the names of the workloads, and returns the exit code 2.
+/// Runs the workload that the command line names, and prints its [`Sample`] as JSON. If the workload or an option is
+/// unknown, or if `run` returns `None`, prints `usage` and the names of the workloads, and returns the exit code 2.
 pub(crate) fn main<W: Copy>(
     usage: &str,
     works: &[(&str, W)],
     run: impl FnOnce(W, &Setting) -> Option<Sample>,
 ) -> ExitCode {
-    // Leak the arguments, so that a `Setting` is `Copy`.
+    // Leak the arguments, so that `Setting` can be `Copy`.
     let mut args = std::env::args().skip(1).map(|arg| &*arg.leak());
     let name = args.next();
     let work = works.iter().find(|(work, _)| Some(*work) == name);
@@ -73,7 +73,8 @@ pub(crate) fn main<W: Copy>(
 }
 
 impl Setting {
-    /// Returns `None` if `usage` does not name an option, or if an option's value is missing or invalid.
+    /// Parses the options in `args`. Returns `None` if `usage` does not name an option, or if an option's value is
+    /// missing or invalid.
     fn parse(usage: &str, mut args: impl Iterator<Item = &'static str>) -> Option<Self> {
         let mut setting = Self { workers: 1, ..Self::default() };
         while let Some(option) = args.next() {

@@ -1,5 +1,5 @@
-//! Workloads of the `apiserver` benchmark, which measure a server with Pintle's client. `go/apiserver` runs the same
-//! workloads with client-go.
+//! Workloads of the `apiserver` benchmark, which measure a server with Pintle's client. The programs in
+//! `go/apiserver` run the same workloads with client-go.
 
 mod idle;
 mod in_process;

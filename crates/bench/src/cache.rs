@@ -1,8 +1,8 @@
 //! Workloads of the `cache` benchmark. `go/cache` runs the same workloads with client-go, and `kube` runs them with
 //! kube-rs.
 //!
-//! A load server on the same CPUs sends the pods to the measured program. The comment on each workload says what is
-//! measured.
+//! A load server on the same CPUs sends the pods to the measured program. The comment on each workload describes
+//! the measurement.
 
 mod events;
 mod held;
@@ -68,7 +68,8 @@ impl Setting {
         Feed { server: self.server.unwrap_or_default().to_owned() }
     }
 
-    /// Waits for background work after the first list, such as freeing memory or garbage collection.
+    /// Waits until background work after the first list, such as freeing memory or garbage collection, has
+    /// finished.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

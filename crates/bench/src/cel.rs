@@ -16,7 +16,7 @@ use crate::meter::{Sample, Tally, measure};
 
 const RULES: &str = include_str!("cel/rules.txt");
 const OBJECT: &str = include_str!("cel/object.json");
-/// The number of times each rule is compiled and evaluated.
+/// The number of times that each rule is compiled and evaluated.
 const COMPILED: usize = 500;
 const EVALUATED: usize = 20_000;
 
@@ -68,7 +68,7 @@ fn environment() -> Environment {
     Environment::new().variable("self", Type::Dyn)
 }
 
-/// Compiles all rules. One operation parses, type-checks and plans one rule.
+/// Compiles all rules. Each operation parses, type-checks and plans one rule.
 fn compile(setting: &Setting, compile: impl Fn(&str)) -> Sample {
     RULES.lines().for_each(&compile);
     let rounds = setting.size(COMPILED);
@@ -84,7 +84,7 @@ fn object() -> Value {
     serde_json::from_str(OBJECT).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates compiled rules over JSON. One operation evaluates one rule with cost tracking.
+/// Evaluates compiled rules over JSON. Each operation evaluates one rule with cost tracking.
 fn evaluate(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Sample {
     let environment = environment();
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));
@@ -94,7 +94,8 @@ fn evaluate(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Sample {
     run(setting, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
 }
 
-/// Evaluates the rules with the crate `cel`. The object is converted to the crate's values before the measurement.
+/// Evaluates the rules with the crate `cel`. Before the measurement, the object is converted to the values of this
+/// crate.
 fn evaluate_peer(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Sample {
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
     let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));

@@ -3,9 +3,9 @@
 //!
 //! A controller reconciles the ConfigMaps created by [`fill`]. In the workload `noop`, a reconciliation only reads the
 //! object from the cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets
-//! an annotation. An object is done when a later reconciliation reads the annotation from the cache. Wall time is
-//! measured from the start of the process until all objects are done. CPU time and memory are measured for the whole
-//! process.
+//! an annotation. An object is done when a later reconciliation reads the annotation from the cache. The wall time is
+//! measured from the start of the process until all objects are done. The CPU time and the memory are measured for the
+//! whole process.
 //!
 //! The workload `hold` first runs `noop`, and then measures the controller for twenty seconds while the server changes
 //! objects.
@@ -28,11 +28,11 @@ use crate::meter::{Sample, process_cpu, resident};
 pub use maps::{change, fill};
 use progress::{Progress, RUN};
 
-/// The workloads, each with two flags: whether its reconciliations write, and whether it also measures the controller
-/// for [`HELD`].
+/// The workloads, each with two flags: whether its reconciliations write, and whether it measures the controller for
+/// [`HELD`] after all objects are done.
 const WORKS: &[(&str, (bool, bool))] = &[("noop", (false, false)), ("write", (true, false)), ("hold", (false, true))];
 
-/// How long the workload `hold` measures the controller after all objects are done.
+/// The time for which the workload `hold` measures the controller after all objects are done.
 const HELD: Duration = Duration::from_secs(20);
 
 /// Runs the workload named on the command line.
@@ -61,7 +61,7 @@ fn run(setting: &Setting, writes: bool, holds: bool, start: Instant) -> Sample {
             sample = measured(&progress, holds) => sample,
         }
     });
-    // The measurement excludes the controller's shutdown.
+    // Do not shut down the controller, because the shutdown is not part of the measurement.
     std::mem::forget(runtime);
     sample
 }

@@ -1,5 +1,5 @@
-//! Workloads of the `election` benchmark. All libraries use the same server. The lease duration is 15 s, the renew
-//! deadline is 10 s and the retry period is 2 s, as in the Kubernetes control plane.
+//! Workloads of the `election` benchmark. All libraries use the same server. In all workloads, the lease duration is 15
+//! s, the renew deadline is 10 s and the retry period is 2 s, as in the Kubernetes control plane.
 
 mod contender;
 mod shards;
@@ -58,8 +58,8 @@ fn crash(setting: &Setting) -> Sample {
         .with("s, longest", quantile_ms(&mut periods, 1.0) / 1e3)
 }
 
-/// Returns how long the leases had no leader. A period begins when `end` stops the leader. `leases` leases are measured
-/// concurrently, each with two standbys. The leader of each lease is stopped `times` times.
+/// Returns the periods in which a lease had no leader. Each period begins when `end` stops the leader. The function
+/// measures `leases` leases concurrently, each with two standbys, and stops the leader of each lease `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,
@@ -78,8 +78,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut periods = Vec::new();
             for round in 0..times {
-                // Vary the pause, so that leaders are stopped at different times after their last renewal. The leaders
-                // of different leases are then also stopped at different times.
+                // Vary the pause, so that leaders are stopped at different times after their last renewal. With
+                // different pauses, the leaders of different leases are also stopped at different times.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -135,7 +135,7 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // All callbacks run in one task. This task is not counted, because a program without leader election also needs it.
+    // All callbacks run in one task, which is not counted, because a program without leader election also needs it.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -181,7 +181,8 @@ fn many(setting: &Setting) -> Sample {
     sample
 }
 
-/// The permanent tasks of a connection: one task drives HTTP/2, and one task drives the requests of all callers.
+/// The number of permanent tasks of a connection: one task drives HTTP/2, and one task drives the requests of all
+/// callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 /// Returns a lease name that no other process uses.

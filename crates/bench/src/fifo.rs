@@ -40,7 +40,7 @@ pub fn main() -> ExitCode {
     answer::main("cache_fifo WORK [--quick]", WORKS, |work, setting| Some(work(pods(setting.size(PODS), 0))))
 }
 
-/// Creates the key on each call, as client-go does.
+/// Returns the key of a pod. Like client-go, creates the key on each call.
 #[expect(clippy::unnecessary_wraps, reason = "the queues require this signature")]
 fn key_of(pod: &Object) -> Result<ObjectKey, KeyError> {
     Ok(pod.key())
@@ -106,8 +106,8 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
 }
 
 /// Adds all pods to an atomic queue and pops them in batches. Writes each batch to an informer's store in a transaction
-/// that returns the previous objects. For updates, the store already contains all pods. Pintle's store has an index by
-/// namespace, and client-go's store has no index.
+/// that returns the previous objects. If `is_update` is true, the store already contains all pods. Pintle's store has
+/// an index by namespace, and client-go's store has no index.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -132,7 +132,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard. Until the guard is dropped, the batch is in progress.
+        // `taken` contains a guard that keeps the batch in progress until it is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

@@ -1,8 +1,8 @@
 //! Benchmarks that compare Pintle with client-go, controller-runtime and kube-rs.
 //!
 //! `cargo xtask bench AREA` runs the benchmarks of an area. Each program in this crate runs one workload and prints a
-//! [`Sample`] as a line of JSON. The programs in `go/` and `kube/` run the same workloads with other libraries. All
-//! programs use the servers `load_server`, `rest_server` and `api_server`.
+//! [`Sample`] as a line of JSON. The programs in `go/` and `kube/` run the same workloads with other libraries. The
+//! programs of all libraries use the servers `load_server`, `rest_server` and `api_server`.
 
 mod answer;
 pub mod apiserver;

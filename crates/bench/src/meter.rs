@@ -15,8 +15,8 @@ pub struct Sample {
     pub wall_ns: f64,
     /// The CPU time of all threads.
     pub cpu_ns: f64,
-    /// The number of heap allocations, including reallocations. `None` if the program does not count allocations.
-    /// Counting slows a program down, so only some programs count.
+    /// The number of heap allocations, including reallocations, or `None` if the program does not count allocations.
+    /// Counting slows a program down, so only some programs count allocations.
     pub allocations: Option<f64>,
     /// The peak resident memory during the measurement, minus the resident memory at its start.
     pub peak_bytes: f64,
@@ -38,32 +38,32 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Returns the counts for a workload without a queue.
+    /// Returns the counts of a workload without a queue.
     pub(crate) fn operations(operations: usize) -> Self {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Returns the counts for a workload that adds and gets each of `n` keys once. An add and its get are one
+    /// Returns the counts of a workload that adds and gets each of `n` keys once. An add and its get count as one
     /// operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Returns the counts of a workload. An add is one operation, and a get with its `done` is another.
+    /// Returns the counts of a workload that adds and gets keys. An add counts as one operation, and a get with its
+    /// `done` counts as another operation.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
 }
 
 impl Sample {
-    /// Adds a figure. NaN is shown as an empty table cell.
+    /// Adds a figure to the sample. NaN is shown as an empty table cell.
     pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
         self.figures.insert(unit, value);
         self
     }
 }
 
-/// Runs `work` and measures it.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     // Reset the kernel's record of the peak resident memory. If the kernel does not allow the reset, the peak includes
     // the workload's setup.

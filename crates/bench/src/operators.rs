@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use world::World;
 
-/// Runs all scenarios with the operator command from the command line. `--only NAME` runs only the scenarios whose
+/// Runs all scenarios with the operator that the command line names. `--only NAME` runs only the scenarios whose
 /// names contain `NAME`.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();

@@ -81,7 +81,7 @@ impl Pods {
         }
     }
 
-    /// Assigns new resource versions to `changed` pods, spread evenly over the list.
+    /// Assigns new resource versions to `changed` pods, which are spread evenly over the list.
     pub(crate) fn change(&mut self, changed: usize) {
         for i in 0..changed {
             self.version += 1;
@@ -95,7 +95,7 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// The values shared by all pods of a replica set.
+/// The values that all pods of a replica set share.
 struct ReplicaSet {
     name: String,
     /// The creation time of the first pod, in seconds since the start of the year.
@@ -252,8 +252,8 @@ fn env_json(env: &[(String, Value)]) -> String {
     env.join(",")
 }
 
-/// Copies the template and calls `put` to write the value of each `<slot>`. If `put` returns `false`, the placeholder
-/// is copied unchanged.
+/// Copies the template, and calls `put` to write the value of each placeholder `<slot>`. If `put` returns `false`, the
+/// placeholder is copied unchanged.
 fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String) -> bool) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('<') {

@@ -1,7 +1,7 @@
 //! Workloads of the `queue` benchmark. `go/queue` runs the same workloads with client-go and controller-runtime.
 //!
-//! Each workload measures the closure that it passes to `measure`. The comment on the workload says what the closure
-//! does.
+//! Each workload measures the closure that it passes to `measure`. The comment on the workload describes this
+//! closure.
 
 mod busy;
 mod crew;
@@ -29,7 +29,7 @@ use crew::{Tasks, Threads};
 use delays::Limit;
 use keys::Key;
 
-/// Runs a workload once. Returns `None` if the workload does not support the requested variant.
+/// A function that runs a workload once, or returns `None` if the workload does not support the requested variant.
 type Work = fn(Setting) -> Option<Sample>;
 
 macro_rules! threads {

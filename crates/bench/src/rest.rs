@@ -2,8 +2,8 @@
 //! kube-rs.
 //!
 //! All client libraries use the same server ([`serve`]) on the same CPUs. The CPU time of the server is not counted. A
-//! GET workload has a warm-up of one second and is then measured for three seconds. The measurement of watches starts
-//! two seconds after all watches are open.
+//! GET workload warms up for one second and is then measured for three seconds. For watches, the measurement starts two
+//! seconds after all watches are open.
 
 mod crates;
 mod get;

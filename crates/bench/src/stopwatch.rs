@@ -4,7 +4,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A collection of durations. Each thread has a clone. Dropping a clone adds its durations to the shared list.
+/// A collection of durations. Each thread has its own clone, and dropping a clone adds its durations to the shared
+/// list.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     local: Vec<u64>,

@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
     answer::main("cache_micro WORK [--quick]", WORKS, |work, setting| Some(work(setting)))
 }
 
-/// Creates the same pods as the client-go workload. Each value of `shift` assigns the pods to different nodes.
+/// Creates the same pods as the client-go workload. Different values of `shift` assign the pods to different nodes.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
@@ -168,7 +168,7 @@ fn update(setting: &Setting, shift: usize) -> Sample {
     })
 }
 
-/// Measures a writer alone, and then while another thread repeatedly iterates over a snapshot.
+/// Measures a writer first alone, and then while another thread repeatedly iterates over a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
     let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];

@@ -1,4 +1,4 @@
-//! Webhook configurations and admission policies.
+//! The kinds in `admissionregistration.k8s.io`: webhook configurations and admission policies.
 
 mod condition_errors;
 mod match_errors;

@@ -12,8 +12,8 @@ use pintle_store::Stored;
 /// The store name of APIServices.
 pub const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
-/// If an APIService delegates requests to a Service, returns its `service`, `group` and `version`. Otherwise, returns
-/// `None`.
+/// Returns the `service`, `group` and `version` of an APIService that delegates its requests to a Service. Returns
+/// `None` for a local APIService.
 pub fn delegated_spec(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
     object.has("/spec/service").then(|| object["spec"].take())

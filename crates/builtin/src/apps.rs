@@ -24,7 +24,7 @@ use super::core::pod::{pod_template, template_metadata, validate_template};
 
 const TEMPLATE: &str = "/spec/template";
 
-/// Sets the pod template's defaults. Returns the workload's spec.
+/// Sets the pod template's defaults, and returns the workload's spec.
 fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     let spec = object.member("spec")?;
     if let Some(template) = spec.get_mut("template") {
@@ -33,13 +33,13 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. Some rules are
-/// weaker for DaemonSets.
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in error messages.
+/// DaemonSets are exempt from the checks for a missing or unreadable selector.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
-    // In this message, Go prints an absent map of labels as `{}`.
+    // Like Go, the error message shows missing labels as `{}`.
     let labels = template.at("/metadata/labels").cloned().unwrap_or_else(|| Map::new().into());
     let broken = selector_errors(selector.unwrap_or(&Json::Null), "spec.selector");
     let empty = selector.is_some_and(Json::is_empty);

@@ -6,8 +6,7 @@ use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::metadata;
 use pintle_meta::GroupResource;
 
-/// Returns the name of the class that an annotation marks as the default. If several classes are marked, returns the
-/// newest of them.
+/// Returns the name of the newest class that an annotation marks as the default.
 pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, annotations: &[&str]) -> Option<String> {
     let classes = cluster.objects(classes, None);
     let defaults = classes.iter().filter(|class| {

@@ -9,7 +9,7 @@ pub(super) use priority_level::PriorityLevelConfiguration;
 
 use pintle_apimachinery::validate::FieldError;
 
-/// Returns the error for a change to the spec of a mandatory object. `aside` is a part of the message that names the
+/// Returns the error for a change to the spec of a mandatory object. `aside` is a part of the message that lists the
 /// fields that may change.
 fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))

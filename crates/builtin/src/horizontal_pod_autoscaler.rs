@@ -1,5 +1,5 @@
-//! The `HorizontalPodAutoscaler` kind, which is stored as `autoscaling/v2`. Annotations of `autoscaling/v1` objects
-//! contain the fields that exist only in v2.
+//! The `HorizontalPodAutoscaler` kind, which is stored as `autoscaling/v2`. An `autoscaling/v1` object stores the
+//! v2-only fields in annotations.
 
 mod conversion;
 mod metric_fields;
@@ -27,7 +27,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // Remove the annotations of v1 objects, which v2 objects do not have.
+        // Remove the v1 annotations, because v2 objects store the same data in fields.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             if spec.get("metrics").is_none_or(Json::is_empty) {

@@ -11,14 +11,13 @@ pub(crate) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
-    /// Whether coordinated leader election is enabled. If coordinated leader election is disabled, new leases cannot
-    /// contain a strategy or a preferred holder.
+    /// Whether coordinated leader election is enabled, which allows new leases to contain a strategy or a preferred
+    /// holder.
     pub(crate) coordinated: bool,
 }
 
 impl Lease {
-    /// Removes the fields of coordinated leader election if it is disabled. Fields that the old lease already has are
-    /// kept.
+    /// If coordinated leader election is disabled, removes its fields, except fields that the old lease already has.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));
@@ -59,7 +58,7 @@ impl Strategy for Lease {
     }
 }
 
-/// Validates the strategy. As in Kubernetes, the path of the error contains the field name twice.
+/// Validates the strategy. As in Kubernetes, the error path for an invalid strategy contains the field name twice.
 pub(crate) fn strategy_errors(strategy: &str) -> FieldErrors {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {

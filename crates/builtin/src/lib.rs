@@ -1,13 +1,13 @@
 //! The built-in kinds of a Kubernetes API server: their names, defaults, validation, table columns and subresources.
 //!
-//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - [`kinds`] returns the registry of all built-in kinds, as [`Kinds`](pintle_kinds::Kinds). The table
 //!   `src/builtin.txt` contains the names and flags of the kinds, `src/columns.txt` contains the table columns, and
-//!   `src/defaults.txt` contains the default values without conditions. Each kind has a
-//!   [`Strategy`](pintle_kinds::Strategy) with its other rules.
-//! - [`selectable`] and [`claims`] return the values that a store indexes an object by. [`caches_decoded`] returns
-//!   whether a store should keep the objects of a resource in decoded form.
+//!   `src/defaults.txt` contains the default values without conditions. A [`Strategy`](pintle_kinds::Strategy)
+//!   contains the other rules of a kind.
+//! - [`selectable`] and [`claims`] return the values by which a store indexes an object. [`caches_decoded`] returns
+//!   whether a store should cache the objects of a resource in decoded form.
 //! - [`token_status`], [`access_status`] and [`rules_status`] build the `status` of token and access reviews.
 //!
 //! Custom resources are in `pintle-apiextensions`. The crate does not access a store and does not send requests. Start

@@ -8,7 +8,7 @@ use pintle_json::Json;
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns `true` for the server's own address in the Endpoints `default/kubernetes`. Only this address may be a
+/// Returns `true` for the server's own address in the Endpoints `default/kubernetes`. No other address may be a
 /// loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
@@ -63,7 +63,7 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// Parses an IP address. Leading zeros are allowed in an IPv4 address.
+/// Parses an IP address, whose IPv4 form may have leading zeros.
 fn parse_lenient(address: &str) -> Option<IpAddr> {
     let plain = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
@@ -100,7 +100,8 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
     })
 }
 
-/// Validates the ingress addresses in the status of a load balancer. Addresses in the old status are always valid.
+/// Validates the ingress addresses in the status of a load balancer, but accepts addresses that the old status
+/// already has.
 pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
     let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();
@@ -124,7 +125,7 @@ pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors
     errors
 }
 
-/// Validates the `ipMode` of an ingress address, which only Services have.
+/// Validates the `ipMode` of an ingress address, which is allowed only in Services.
 fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
     const MODES: &[&str] = &["Proxy", "VIP"];
     if object.text("/kind") != "Service" {

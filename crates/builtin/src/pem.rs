@@ -1,4 +1,4 @@
-//! Parses PEM blocks as Go does. Skips invalid blocks and text between blocks.
+//! Parses PEM blocks as Go does, skipping invalid blocks and text between blocks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,8 +14,8 @@ pub(super) struct Block {
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The unfinished block, and whether the parser has reached the body of the block. Another BEGIN line discards the
-    // unfinished block.
+    // The unfinished block, and whether the parser has reached its body. Another BEGIN line discards the unfinished
+    // block.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();
     for line in text.lines().map(str::trim_end) {

@@ -9,7 +9,7 @@ use pintle_kinds::check::{Check, immutable};
 
 use crate::core::pod::SYSTEM_CLASSES;
 
-/// The highest value of a class whose name does not start with `system-`.
+/// The highest value of a PriorityClass whose name does not start with `system-`.
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 
 pub(crate) struct PriorityClass;
@@ -57,7 +57,7 @@ fn value(object: &Json) -> i64 {
     object.integer("/value").unwrap_or(0)
 }
 
-/// Checks an object whose name starts with `system-`. Returns an error if the object is not one of the system classes.
+/// Returns an error if an object has a name with the prefix `system-` but is not one of the system classes.
 fn system_class_error(object: &Json) -> Option<String> {
     let name = metadata::name(object);
     let Some((_, expected)) = SYSTEM_CLASSES.iter().find(|(system, _)| *system == name) else {

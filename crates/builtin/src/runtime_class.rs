@@ -39,7 +39,7 @@ impl Strategy for RuntimeClass {
             .done()
     }
 
-    /// Only checks that the handler does not change.
+    /// Allows updates only if the handler does not change.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         immutable(new, old, &["handler"])
     }

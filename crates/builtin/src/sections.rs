@@ -1,4 +1,4 @@
-//! The tables with a section for each built-in kind.
+//! Reads tables that have a section for each built-in kind.
 
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ impl<T> Sections<T> {
         Self(sections)
     }
 
-    /// Returns the entries for a kind such as `apps/v1 Deployment`. The result is empty if the kind has no section.
+    /// Returns the entries for a kind such as `apps/v1 Deployment`, or an empty slice if the kind has no section.
     pub(super) fn of(&self, kind: &str) -> &[T] {
         let section = self.0.iter().find(|(heading, _)| heading.split(", ").any(|known| known == kind));
         section.map_or(&[], |(_, entries)| entries)
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns `true` if the kind has this field. The steps of the path are names of members and indices of list items.
+    /// Returns `true` if the kind has this field. The path consists of member names and list indices.
     fn has_field<'a>(kind: &Kind, mut path: impl Iterator<Item = &'a str>) -> bool {
         let Some(schema) = kind.schema() else { return false };
         let step = |ty: Type, step: &str| match ty {
@@ -59,7 +59,7 @@ mod tests {
         path.try_fold(schema.root().clone(), step).is_some()
     }
 
-    /// Checks the headings and entries of a table. Entries with several kinds are checked with the first kind.
+    /// Checks the headings and entries of a table. The test checks entries for several kinds only with the first kind.
     fn check(file: &str, text: &'static str, is_valid: fn(&Kind, &'static str) -> bool) {
         let kinds = crate::coordinated_kinds();
         let find = |name: &str| kinds.kinds().find(|kind| name == format!("{} {}", kind.api_version(), kind.kind));

@@ -142,22 +142,21 @@ fn of_stored(resource: &str) -> Option<&'static Kind> {
     kinds.get(resource)
 }
 
-/// Returns the values of the object's selectable fields, in the order of `Kind::field_labels`. The store indexes
-/// objects by these values. The result is empty if no built-in kind has the store name `resource`.
+/// Returns the values of an object's selectable fields, in the order of `Kind::field_labels`, for the index of the
+/// store. Returns no values if no built-in kind has the store name `resource`.
 pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(kind) = of_stored(resource) else { return Vec::new() };
     let labels = kind.field_labels().unwrap_or_default();
     labels.into_iter().map(|label| kind.strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// Returns the unique values of an object. The store indexes objects by these values. Two objects must not have the
+/// Returns the unique values of an object, for the index of the store. The store rejects a second object with the
 /// same value.
 pub fn claims(resource: &str, object: &Json) -> Vec<String> {
     of_stored(resource).map(|kind| kind.strategy.claims(object)).unwrap_or_default()
 }
 
-/// Returns `true` if objects with the store name `resource` are read often. The store keeps such objects in decoded
-/// form.
+/// Returns `true` if the store should keep the objects of a resource in decoded form, because they are read often.
 pub fn caches_decoded(resource: &str) -> bool {
     of_stored(resource).is_some_and(|kind| kind.flags.caches_decoded)
 }

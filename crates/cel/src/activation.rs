@@ -32,11 +32,11 @@ pub trait Variables<'a> {
     /// error, expressions that read the variable fail with that error.
     ///
     /// The evaluator calls this method each time an expression reads the variable. The call runs on the evaluator's
-    /// stack, so an implementation that evaluates other expressions must limit the recursion depth.
+    /// stack. An implementation that evaluates other expressions must therefore limit the recursion depth.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
-    /// Returns a reference to the value of the variable `name` if the value is already computed. Reading fields through
-    /// the reference is faster than through [`value`](Self::value).
+    /// Returns a reference to the value of the variable `name` if the value has already been computed. Reading fields
+    /// through the reference is faster than through [`value`](Self::value).
     fn known(&self, _name: &str) -> Option<&Value<'a>> {
         None
     }
@@ -44,7 +44,7 @@ pub trait Variables<'a> {
 
 /// The values of an expression's variables.
 ///
-/// The values can borrow data from the caller. To compute values lazily, implement [`Variables`].
+/// The values in an activation can borrow data from the caller. To compute values lazily, implement [`Variables`].
 ///
 /// ```
 /// use pintle_cel::{Activation, Value};

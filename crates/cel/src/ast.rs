@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 pub(crate) type Id = u32;
 
-/// A parsed expression. Macros are expanded.
+/// A parsed expression, in which all macros are expanded.
 ///
 /// Some macros expand to code that contains their receiver twice, so the tree can contain the same expression several
-/// times. A traversal visits each of these occurrences.
+/// times. A traversal visits each occurrence of such an expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Ast {
     pub(crate) exprs: Vec<Expr>,
@@ -47,7 +47,8 @@ impl Ast {
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: Kind,
-    /// The offset of the expression in the source text, in code points. Error messages show this offset.
+    /// The offset of the expression in the source text, in code points. Error messages show the position at this
+    /// offset.
     pub(crate) at: u32,
 }
 
@@ -120,8 +121,8 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The accumulator variable of a comprehension. Source text cannot use this name, because `@result` is not a valid
-/// identifier.
+/// The accumulator variable of a comprehension. An expression cannot use this name in its text, because `@result` is
+/// not a valid identifier.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
 /// The functions that implement the operators. The parser replaces each operator with a call to its function.

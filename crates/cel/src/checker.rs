@@ -17,7 +17,7 @@ use crate::types::Type;
 use infer::Inference;
 use scope::Scopes;
 
-/// A type-checked expression. All names are resolved, and all types are known.
+/// A type-checked expression, with all of its names resolved and all of its types known.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     /// The syntax tree after name resolution. A qualified name such as `a.b` is a single identifier, and a call of a
@@ -132,8 +132,8 @@ impl Checker<'_> {
         inferred
     }
 
-    /// Returns the type of the variable `name`. Also resolves type names such as `int`, which expressions can use as
-    /// values.
+    /// Returns the type of the variable `name`. This method also resolves type names such as `int`, because
+    /// expressions can use type names as values.
     fn lookup(&mut self, name: &str) -> Option<Type> {
         if let Some(local) = self.scopes.find(name) {
             return Some(local.clone());

@@ -11,9 +11,9 @@ type Called<'a> = Result<Value<'a>, Failure>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The cost is the length of the first argument multiplied by a factor.
+    /// The cost is the length of the first argument multiplied by this factor.
     FirstText(u64),
-    /// The cost depends on the length of the first argument, measured as in cel-go.
+    /// The cost depends on the length of the first argument, which is measured as in cel-go.
     StandardText,
     /// The cost is the length of the result.
     Join,
@@ -21,7 +21,7 @@ pub(crate) enum Pricing {
     Selector,
     /// The cost depends on the number of characters and items in the first argument, including nested values.
     Traversal,
-    /// The cost depends on the lengths of the string and the pattern. The content of an optional value is counted, as
+    /// The cost depends on the lengths of the string and the pattern. The content of an optional value is included, as
     /// in cel-go but unlike in the Kubernetes libraries.
     Pattern,
     Contains,
@@ -119,8 +119,8 @@ fn text(size: u64) -> u64 {
     scaled(size, 0.1)
 }
 
-/// Converts a floating-point number to an integer like Go on amd64. Negative numbers wrap around. Numbers that are too
-/// large become 2⁶³.
+/// Converts a floating-point number to an integer like Go on amd64. Negative numbers wrap around to large numbers. A
+/// number that is too large becomes 2⁶³.
 fn go_u64(number: f64) -> u64 {
     match number {
         _ if number < 0.0 => number as i64 as u64,
@@ -217,7 +217,7 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
     }
 }
 
-/// Returns the cost of `==`. The size of a failed operand is 1.
+/// Returns the cost of `==`. An operand whose evaluation failed has a size of 1.
 pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     match left {
         Some(Value::Opaque(_)) => 1,

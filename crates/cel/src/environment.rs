@@ -9,9 +9,9 @@ use crate::types::Type;
 /// The variables, object types and functions that an expression can use.
 ///
 /// Every environment provides the functions of kube-apiserver 1.36: CEL's standard functions and macros, and the
-/// libraries of cel-go and Kubernetes. The libraries cover optional values, strings, lists, sets, regular expressions,
-/// URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer. An environment is cheap
-/// to clone.
+/// libraries of cel-go and Kubernetes. The libraries contain functions for optional values, strings, lists, sets,
+/// regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer. An
+/// environment is cheap to clone.
 ///
 /// ```
 /// use pintle_cel::{Activation, Environment, Type, Value};
@@ -40,7 +40,7 @@ impl Environment {
         Self::default()
     }
 
-    /// Declares a variable. A dotted name, such as `authorizer.requestResource`, is the name of a single variable.
+    /// Declares a variable. A name with dots, such as `authorizer.requestResource`, is the name of a single variable.
     #[must_use]
     pub fn variable(mut self, name: &str, declared: Type) -> Self {
         self.variables.insert(name.into(), declared);
@@ -82,7 +82,7 @@ impl Environment {
         self
     }
 
-    /// Declares one field of an object type. The other fields do not change.
+    /// Declares one field of an object type, and leaves its other fields unchanged.
     #[must_use]
     pub fn field(mut self, object: &str, name: &str, declared: Type) -> Self {
         self.objects.entry(object.into()).or_default().insert(name.into(), declared);

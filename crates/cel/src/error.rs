@@ -1,4 +1,4 @@
-//! Failures.
+//! Errors of compiling and evaluating expressions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,12 +76,12 @@ impl fmt::Display for EvalError {
 
 impl std::error::Error for EvalError {}
 
-/// A failure during evaluation.
+/// A failure during the evaluation of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// An evaluation error. `||`, `&&` and the quantifiers ignore the error if another operand determines their result.
     Error(Arc<str>),
-    /// The evaluation exceeded its budget. No operator ignores this failure.
+    /// The evaluation exceeded its budget. Unlike an error, this failure is never ignored by an operator.
     Budget,
 }
 

@@ -21,7 +21,7 @@ fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
 
 /// The units of work per evaluated subexpression.
 const STEP: u64 = 15;
-/// The number of list items that cost as much work as one map entry.
+/// The number of list items that are counted as the same work as one map entry.
 const ENTRY: usize = 4;
 /// The maximum number of arguments that are stored without a heap allocation.
 const FEW: usize = 3;
@@ -33,7 +33,7 @@ const CREATE_OBJECT: u64 = 40;
 pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
-    /// The comprehension variables. The slot of an accumulator is `None` until an expression reads the variable.
+    /// The comprehension variables. The slot of an accumulator is `None` until an expression reads the accumulator.
     pub(crate) slots: Vec<Option<Evaluated<'a>>>,
     /// The initial values of the accumulators.
     pub(crate) inits: Vec<Option<&'e Plan>>,
@@ -41,7 +41,7 @@ pub(crate) struct Evaluator<'a, 'e> {
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
-        // Some subexpressions have no cost, so count work for each subexpression.
+        // Count work for each subexpression, because some subexpressions have no cost.
         self.meter.work(STEP)?;
         match plan {
             Plan::Const(value) => Ok(value.clone()),
@@ -76,7 +76,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `&&` or `||`. An error in one operand is ignored if the other operand determines the result.
+    /// Evaluates `&&` or `||`. If one operand determines the result, an error in the other operand is ignored.
     fn logical(&mut self, terms: &'e [Plan; 2], decides: bool) -> Evaluated<'a> {
         let mut failure = None;
         for term in terms {
@@ -101,7 +101,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates an operand without copying a constant.
+    /// Evaluates an operand. A constant is borrowed instead of copied.
     fn operand(&mut self, plan: &'e Plan) -> Result<Cow<'e, Value<'a>>, Failure> {
         match plan {
             Plan::Const(value) => self.meter.work(STEP).map(|()| Cow::Borrowed(value)),
@@ -155,7 +155,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // The cost of the call is computed as if a failed argument had no size.
+                // A failed argument has no size in the cost of the call.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -204,7 +204,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(Value::list(values))
     }
 
-    /// Adds the cost of a list or map literal, even if an item failed.
+    /// Adds the cost of a list or map literal, even if the evaluation of an item failed.
     fn finish(&mut self, failure: Option<Failure>, cost: u64) -> Result<(), Failure> {
         match &failure {
             Some(Failure::Budget) => return Err(Failure::Budget),
@@ -301,8 +301,8 @@ fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failur
 }
 
 impl Call {
-    /// Calls the function. The caller must evaluate the arguments according to `stops_early`, and add the cost of the
-    /// call.
+    /// Calls the function. The caller must have evaluated the arguments according to `stops_early`, and must add the
+    /// cost of the call.
     pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         meter.work(args.iter().map(Value::weight).sum())?;
         let result = (self.function)(meter, args);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::types::Type;
 
-/// The function signatures. The type checker tries them in this order.
+/// The signatures of all functions. The type checker tries the signatures of a function in this order.
 const SIGNATURES: &str = include_str!("functions.txt");
 /// The heading in `functions.txt` for functions that are available only in mutating policies.
 const PATCHES: &str = "patches";

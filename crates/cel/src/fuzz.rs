@@ -1,5 +1,5 @@
-//! Functions for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if the evaluator
-//! violates an invariant.
+//! Functions for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if an invariant of
+//! this crate is violated for its input.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "failed checks panic")]
 
@@ -14,15 +14,15 @@ use crate::re2::Pattern;
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// The cost budget of an evaluation, a tenth of kube-apiserver's limit for one expression. An evaluation with this
-/// budget takes at most a few tens of milliseconds.
+/// The cost budget of an evaluation, which is a tenth of kube-apiserver's limit for one expression. An evaluation with
+/// this budget takes at most a few tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of a result as text, in bytes. A fuzz target panics if a result is longer. The limit also detects
-/// types that grow too large, because error messages contain types.
+/// The maximum length of a result as text, in bytes. A fuzz target panics if a result is longer. This limit also
+/// detects types that become too large, because error messages contain the names of types.
 const LONGEST: usize = 64 << 20;
 
 /// Compiles an expression with a dynamically typed variable. Checks that the position of each compile error is within
-/// the text.
+/// the expression.
 pub fn cel_expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let environment = Environment::new().variable("self", Type::Dyn).variable("a.b", Type::list(Type::String));
@@ -48,7 +48,7 @@ fn compile(environment: &Environment, text: &str) -> Option<Program> {
     }
 }
 
-/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each of the remaining
+/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each of the other
 /// lines as a validation rule.
 pub fn cel_rule(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
@@ -71,8 +71,8 @@ pub fn cel_evaluation(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind("self", &data));
 }
 
-/// Searches for the pattern from the first line in the other lines, with and without an automaton. Panics if the
-/// results differ. Returns early if the pattern or the search exceeds its limit.
+/// Searches the other lines for the pattern in the first line, with and without an automaton. Panics if the two results
+/// differ. Returns early if the pattern or the search exceeds its limit.
 pub fn cel_pattern(bytes: &[u8]) {
     const MAX_INSTRUCTIONS: u64 = 10_000;
     const MAX_STEPS: usize = 1_000_000;

@@ -2,8 +2,8 @@
 
 use crate::source::Issue;
 
-/// The kind of a token. Syntax errors list the expected tokens in the order of these variants, which is the order in
-/// the CEL grammar.
+/// The kind of a token. Syntax errors list the expected tokens in the order of these variants, which is the order of
+/// the tokens in the CEL grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Token {
     End,
@@ -132,7 +132,7 @@ impl<'a> Lexer<'a> {
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// An invalid token. The length includes the first invalid character.
+    /// An invalid token. Its length includes the first invalid character.
     Failure(usize),
 }
 
@@ -277,7 +277,8 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     }
 }
 
-/// Scans a string literal without a closing quote. If the text begins with two quotes, the token is an empty string.
+/// Scans a string literal without a closing quote. If the literal begins with three quotes, the token is an empty
+/// string.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
 }
@@ -294,14 +295,14 @@ fn broken(text: &str, start: usize, triple: bool, index: usize, token: Token) ->
     }
 }
 
-/// Returns the prefix `r` or `b` of an invalid string literal as an identifier token. Without a prefix, returns
-/// `otherwise`.
+/// Returns the prefix `r` or `b` of an invalid string literal as an identifier token. If the literal has no prefix,
+/// returns `otherwise`.
 fn prefix_or(_text: &str, start: usize, otherwise: Scan) -> Scan {
     if start > 0 { Scan::Token(Token::Ident, start) } else { otherwise }
 }
 
-/// Returns the length of an escape sequence without its backslash. If the sequence is invalid, returns the number of
-/// valid bytes as an error.
+/// Returns the length of an escape sequence without its backslash. If the escape sequence is invalid, the error
+/// contains the number of valid bytes.
 fn escape(bytes: &[u8]) -> Result<usize, usize> {
     let hex = |count: usize| {
         let valid = bytes[1..].iter().take(count).take_while(|byte| byte.is_ascii_hexdigit()).count();

@@ -1,4 +1,4 @@
-//! The functions of expressions.
+//! The implementations of the functions that expressions can call.
 
 mod arithmetic;
 mod authorizer;
@@ -32,11 +32,11 @@ pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 /// The implementation of a library function. The receiver of a method is its first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns a function's implementation. The second result is `true` if the evaluation of a call stops at the first
+/// Returns the implementation of a function. The second result is `true` if the evaluation of a call stops at the first
 /// failed argument.
 ///
 /// `resolved` is `true` if the type checker found exactly one signature for the call. The caller must handle calls with
-/// a constant regular expression itself.
+/// a constant regular expression.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))
@@ -83,7 +83,7 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     }
     if is_single(name) {
         let first = args.first();
-        // As in cel-go, the message omits the name if the value has methods or is a valid operand of the operator.
+        // As in cel-go, the message omits the function name if the first argument has methods or is a valid operand.
         return if first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
             Failure::no_overload()
         } else {
@@ -105,8 +105,8 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     }
 }
 
-/// Returns `true` if the list is empty or if `holds` accepts its first item. cel-go selects the signature of the call
-/// by the type of this item.
+/// Returns `true` if the list is empty or if `holds` accepts its first item. cel-go uses the type of this item to
+/// select the signature of a call.
 fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
     let [Value::List(list), ..] = args else { return true };
     list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))

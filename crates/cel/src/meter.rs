@@ -10,9 +10,9 @@ use crate::re2::Pattern;
 const MAX_TEXT: usize = 16 << 20;
 /// The maximum length of a list that an expression can create.
 const MAX_ITEMS: usize = 4 << 20;
-/// The memory charged per value, in bytes.
+/// The number of bytes that are counted as the memory of a value.
 const VALUE: u64 = 40;
-/// The memory charged per string in a list, in bytes.
+/// The number of bytes that are counted as the memory of a string in a list.
 pub(crate) const ITEM: usize = 64;
 /// The units of work for compiling a pattern.
 const COMPILE: u64 = 100_000;
@@ -29,9 +29,9 @@ pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
 /// Counts the cost and the work of an evaluation.
 ///
-/// Some operations have a low cost but take a long time. For example, comparing two large objects costs one unit.
-/// Therefore, the meter also counts units of work, which take about a nanosecond each. The meter stops an evaluation
-/// that does too much work for its budget.
+/// Some operations have a low cost but take a long time. For example, the comparison of two large objects has a cost
+/// of one unit. Therefore, the meter also counts units of work, which take about a nanosecond each. The meter stops an
+/// evaluation that does too much work for its budget.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,
@@ -92,7 +92,7 @@ impl Meter {
         self.work(length as u64)
     }
 
-    /// Counts the work of searching a text with the automaton of a pattern. In the worst case, the search visits every
+    /// Counts the work of searching a text with the automaton of a pattern. In the worst case, a search visits every
     /// state of the automaton for each character.
     pub(crate) fn search(&mut self, length: usize, pattern: &Pattern) -> Result<(), Failure> {
         self.work((length as u64).saturating_mul(pattern.states()) / 8)

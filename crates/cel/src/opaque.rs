@@ -1,4 +1,4 @@
-//! Values of the types from the Kubernetes libraries.
+//! Values of the types that the Kubernetes libraries define.
 
 pub(crate) mod authorizer;
 pub(crate) mod cidr;

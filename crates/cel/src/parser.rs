@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
 }
 
 enum Stop {
-    /// A syntax error that the parser has already recorded.
+    /// A syntax error, which the parser has already recorded.
     Syntax,
     Limit(String),
 }
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         Err(self.mismatched(&[token]))
     }
 
-    /// Returns `true` if the current token would be valid after a missing token `closer`.
+    /// Returns `true` if the current token would be valid after the missing token `closer`.
     fn may_follow(&self, closer: Token) -> bool {
         let here = self.peek();
         let outer = self.closers.len().checked_sub(2).map(|index| self.closers[index]);

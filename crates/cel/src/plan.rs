@@ -13,7 +13,7 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// The plan of an expression, with the data needed to run it.
+/// The plan of an expression, with the data that the evaluator needs.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
@@ -66,7 +66,7 @@ pub(crate) struct PlannedObject {
     pub(crate) fields: Vec<(Arc<str>, PlannedItem)>,
 }
 
-/// A value and the selections that follow it, such as `a.b[0].?c`.
+/// A value and the selections after it, such as `a.b[0].?c`.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) base: Base,
@@ -94,7 +94,7 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute. Reading its variable costs nothing.
+    /// An attribute, such as `b` in `a[b]`. Reading its variable has no cost.
     Attribute(Attribute),
     Computed(Plan),
 }
@@ -104,9 +104,9 @@ pub(crate) struct Call {
     pub(crate) name: Arc<str>,
     pub(crate) function: Function,
     pub(crate) pricing: Pricing,
-    /// The arguments. A receiver comes first.
+    /// The arguments of the call, starting with the receiver if the function is a method.
     pub(crate) args: Vec<Plan>,
-    /// Whether the evaluation of the call stops at the first failed argument. A call that stops early adds no cost.
+    /// Whether the evaluation of the call stops at the first failed argument. If it stops, the call adds no cost.
     pub(crate) stops_early: bool,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Call {
 pub(crate) struct PlannedMatch {
     pub(crate) text: Plan,
     pub(crate) pattern: Arc<Pattern>,
-    /// The length of the pattern if it affects the cost of the call. `None` means a fixed cost.
+    /// The length of the pattern if it affects the cost of the call. `None` means that the call has a fixed cost.
     pub(crate) length: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct PlannedFold {
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
     pub(crate) result: Plan,
-    /// The accumulator's slot. The comprehension variables use the slots after this slot.
+    /// The slot of the accumulator. The other variables of the comprehension use the slots after this slot.
     pub(crate) slot: usize,
     pub(crate) two_vars: bool,
 }
@@ -134,7 +134,7 @@ pub(crate) struct PlannedFold {
 pub(crate) struct Append {
     pub(crate) slot: usize,
     pub(crate) item: Plan,
-    /// Whether the appended item is a constant. A list literal with constant items costs nothing.
+    /// Whether the appended item is a constant. A list literal with constant items has no cost.
     pub(crate) constant: bool,
 }
 

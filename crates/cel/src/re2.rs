@@ -1,9 +1,9 @@
 //! Translates regular expressions from Go's RE2 syntax to the syntax of the crate `regex`.
 //!
 //! The crate `regex` accepts some patterns that RE2 rejects, such as nested repetitions, nested classes and `\u0041`.
-//! The crate `regex` also rejects some patterns that RE2 accepts, such as a single `{` and octal escapes. Other
-//! patterns have a different meaning in each syntax (`\d`, `\b`, `[a&&b]`). Therefore, this module translates patterns
-//! for the crate `regex`.
+//! The crate `regex` also rejects some patterns that RE2 accepts, such as a single `{` and octal escapes. A third
+//! group of patterns has a different meaning in each syntax (`\d`, `\b`, `[a&&b]`). Therefore, this module translates
+//! patterns for the crate `regex`.
 
 mod class;
 mod escape;
@@ -18,14 +18,15 @@ pub use pattern::Pattern;
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
-/// The maximum repetition count. This limit also applies to the product of nested repetition counts.
+/// The maximum repetition count. This maximum also applies to the product of nested repetition counts.
 const MAX_REPEAT: u64 = 1000;
 
-/// Translates a regular expression from RE2 syntax to the syntax of the crate `regex`.
-/// Groups lose their names. Returns the translated pattern and its syntax tree.
+/// Translates a regular expression from RE2 syntax to the syntax of the crate `regex`. Returns the translated pattern,
+/// in which groups have no names, and its syntax tree.
 ///
-/// This function checks only the syntax and the repetition counts. The returned pattern can be too large to compile,
-/// but is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
+/// This function checks only the syntax and the repetition counts, so the returned pattern can be too large to
+/// compile. The returned pattern is at most eight times as long as `pattern`, and has at most `max_depth` nesting
+/// levels.
 ///
 /// # Errors
 ///
@@ -61,7 +62,7 @@ struct Scanner<'p> {
 /// The kind of a pattern part, which determines whether a repetition operator can follow the part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
-    /// Something to repeat.
+    /// A part that can be repeated.
     Operand,
     /// A repetition operator at this offset.
     Repetition(usize),
@@ -163,7 +164,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Writes a code point outside of a class. A surrogate matches no text.
+    /// Writes a code point outside of a class. A surrogate does not match any text.
     fn code_point(&mut self, code: u32) {
         match char::from_u32(code) {
             Some(c) => self.literal(c),
@@ -210,7 +211,7 @@ impl<'p> Scanner<'p> {
         }
         self.at += 2;
         let (mut is_negative, mut has_flag) = (false, false);
-        // The crate `regex` rejects repeated flags.
+        // Write each flag only once, because the crate `regex` rejects repeated flags.
         let (mut set, mut cleared) = (String::new(), String::new());
         while let Some(c) = self.bump() {
             match c {
@@ -243,7 +244,7 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns the kind of a part that is followed by flags or an empty quotation. In RE2, a repetition operator can
+    /// Returns the kind of a part after which flags or an empty quotation were read. In RE2, a repetition operator can
     /// follow the flags or the quotation, even if the part before them ends with a repetition operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
@@ -280,7 +281,7 @@ impl Counts {
     }
 }
 
-/// Returns why the crate `regex` rejects a translated pattern.
+/// Returns the reason why the crate `regex` rejects a translated pattern.
 fn reason(error: &regex_syntax::ast::Error) -> String {
     let (text, span) = (error.pattern(), error.span());
     let here = text.get(span.start.offset..span.end.offset).unwrap_or_default();
@@ -302,12 +303,13 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
 
-        /// The random texts consist mostly of pattern syntax, so many of them are valid patterns.
+        /// The random texts mostly consist of characters that have a meaning in patterns, so many texts are valid
+        /// patterns.
         #[test]
         fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
             if let Ok((translated, _)) = parsed(&text, 50) {
                 proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
-                // The only valid reason for a compile error is the size of the pattern.
+                // A translated pattern may fail to compile only if it is too large.
                 if let Err(error) = regex::Regex::new(&translated) {
                     let is_large = matches!(error, regex::Error::CompiledTooBig(_));
                     proptest::prop_assert!(is_large, "{text}: {translated}: {error}");

@@ -12,7 +12,7 @@ pub use names::{escape, is_identifier, unescape};
 use crate::node::Node;
 use crate::types::Type;
 
-/// The structural schema of data, as in a CustomResourceDefinition.
+/// The structural schema of data, like the schema in a CustomResourceDefinition.
 ///
 /// The schema of a variable determines its type, its maximum size for cost estimates, and the conversion of its data to
 /// values. For example, a string of format `date-time` is converted to a timestamp. Expressions cannot access fields
@@ -28,7 +28,7 @@ use crate::types::Type;
 #[derive(Clone, Debug)]
 pub struct Schema {
     shape: Shape,
-    /// The data's type in expressions. `None` if expressions cannot access the data.
+    /// The type of the data in expressions, or `None` if expressions cannot access the data.
     declared: Option<Type>,
     nullable: bool,
     /// The maximum length of a string, or the maximum number of list items or map entries.
@@ -114,7 +114,7 @@ impl Schema {
         }
     }
 
-    /// Returns the list type of the schema if Kubernetes does not support it.
+    /// Returns the list type in the schema if Kubernetes does not support this list type.
     pub(crate) fn unknown_list_kind(&self) -> Option<&str> {
         match &self.list {
             List::Unknown(kind) => Some(kind),
@@ -142,8 +142,8 @@ impl Schema {
         }
     }
 
-    /// Returns the schema of a field, item, value or key. `step` is an escaped field name, `@items`, `@values` or
-    /// `@keys`.
+    /// Returns the schema of a field, item, value or key. The argument `step` is an escaped field name, `@items`,
+    /// `@values` or `@keys`.
     pub(crate) fn part(&self, step: &str) -> Option<&Schema> {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
@@ -158,7 +158,7 @@ impl Schema {
         }
     }
 
-    /// Returns `true` if this schema describes a map. A map schema does not limit the size of keys.
+    /// Returns `true` if this schema describes a map. The schema of a map does not limit the size of its keys.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.shape, Shape::Map(_))
     }
@@ -184,7 +184,7 @@ impl Schema {
         }
     }
 
-    /// Reads a value's OpenAPI schema.
+    /// Reads the OpenAPI schema of a value.
     ///
     /// Expressions cannot access data that is more than 200 schema levels deep, or whose path is longer than 1,000
     /// bytes.
@@ -198,8 +198,8 @@ impl Schema {
         build::schema(schema, true, "selfType")
     }
 
-    /// Like [`resource`](Self::resource), but the type names begin with `type_name`. Use different names to declare
-    /// several schemas in an environment.
+    /// Works like [`resource`](Self::resource), but the type names begin with `type_name`. To declare several schemas
+    /// in an environment, use different names.
     pub fn named_resource(schema: &dyn Node, type_name: &str) -> Self {
         build::schema(schema, true, type_name)
     }

@@ -54,7 +54,7 @@ pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Er
 impl Activation<'_> {
     /// Binds a variable to a value that implements `Serialize`.
     ///
-    /// The value is copied. To bind a `&serde_json::Value` without copying it, use [`bind`](Self::bind).
+    /// This method copies the value. To bind a `&serde_json::Value` without copying it, use [`bind`](Self::bind).
     ///
     /// # Errors
     ///

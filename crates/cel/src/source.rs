@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     message: String,
-    /// The offset in code points. `None` if the error applies to the whole expression.
+    /// The offset of the error in code points, or `None` if the error applies to the whole expression.
     at: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ impl Issue {
     }
 }
 
-/// The errors reported for an expression that does not compile.
+/// The errors of an expression that does not compile.
 ///
 /// `Display` writes the errors in the same format as cel-go. Each error has three lines: the position with the message,
 /// the source line, and a caret.
@@ -39,12 +39,12 @@ impl Issue {
 pub struct CompileError {
     issues: Vec<Issue>,
     text: String,
-    /// Whether the evaluation of a constant subexpression failed.
+    /// Whether the cause is that the evaluation of a constant subexpression failed.
     constant: bool,
 }
 
-/// The errors of the parser or the type checker. Messages contain type names, which can be long, so errors are dropped
-/// after four megabytes of messages.
+/// The errors of the parser or the type checker. Messages contain type names, which can be long. Therefore, errors are
+/// dropped after four megabytes of messages.
 #[derive(Default)]
 pub(crate) struct Findings {
     issues: Vec<Issue>,
@@ -88,7 +88,7 @@ impl CompileError {
     }
 
     /// Returns `true` if the compiler failed to evaluate a constant subexpression, such as `int('x')`. kube-apiserver
-    /// calls this an instantiation error.
+    /// calls such an error an instantiation error.
     pub fn is_in_constant(&self) -> bool {
         self.constant
     }
@@ -139,7 +139,7 @@ impl<'a> Lines<'a> {
         let number = self.0.partition_point(|(start, _)| *start <= at).max(1);
         let (start, line) = self.0[number - 1];
         if self.0.len() == 1 && line.is_empty() {
-            // For an empty text, cel-go reports the end of the text at column 0.
+            // For an empty expression, cel-go reports its end at column 0.
             return write!(f, "ERROR: <input>:1:0: {}", issue.message);
         }
         let column = at - start;

@@ -21,7 +21,7 @@ fn overflow() -> Failure {
 pub struct Timestamp {
     seconds: i64,
     nanos: u32,
-    /// Seconds east of UTC.
+    /// The UTC offset in seconds. Offsets east of UTC are positive.
     offset: i32,
 }
 
@@ -125,7 +125,7 @@ impl Timestamp {
         Ok(Civil::at(self.seconds.saturating_add(self.offset_in(zone)?)))
     }
 
-    /// Returns a time zone's UTC offset in seconds. Offsets east of UTC are positive.
+    /// Returns the UTC offset of a time zone in seconds. Offsets east of UTC are positive.
     fn offset_in(self, zone: &str) -> Result<i64, Failure> {
         let unknown = || Failure::new(format!("unknown time zone {zone}"));
         if let Some((hours, minutes)) = zone.split_once(':') {
@@ -142,8 +142,8 @@ impl Timestamp {
         }
         // Compare the names, because jiff ignores case in zone names and Go does not.
         let zone = TimeZone::get(zone).ok().filter(|found| found.iana_name() == Some(zone)).ok_or_else(unknown)?;
-        // jiff's maximum timestamp is shortly before the end of 9999. No time zone changes its offset after this
-        // timestamp.
+        // jiff's maximum timestamp is shortly before the end of 9999. Using the maximum for later times is correct,
+        // because no time zone changes its offset after it.
         let (first, last) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         let time = jiff::Timestamp::from_second(self.seconds.clamp(first, last));
         Ok(i64::from(zone.to_offset(time.unwrap_or_default()).seconds()))
@@ -159,7 +159,7 @@ pub(crate) struct Civil {
     pub(crate) day: i64,
     /// The number of days since January 1 of the year.
     pub(crate) day_of_year: i64,
-    /// Days since Sunday.
+    /// The number of days since Sunday.
     pub(crate) weekday: i64,
     pub(crate) hour: i64,
     pub(crate) minute: i64,
@@ -170,8 +170,8 @@ impl Civil {
     /// Converts seconds since 1970 to a date and a clock time in the Gregorian calendar.
     fn at(seconds: i64) -> Self {
         let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        // In this computation, a year starts in March, which makes the leap day the last day of the year. An era has
-        // 400 years.
+        // In this computation, a year starts in March, so that the leap day is the last day of the year. An era has 400
+        // years.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -244,7 +244,7 @@ fn parse_offset(text: &str) -> Option<i32> {
     i32::try_from(if text.starts_with('-') { -seconds } else { seconds }).ok()
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. Digits after the ninth are ignored.
+/// Converts the digits of a decimal fraction to nanoseconds. The function ignores digits after the ninth digit.
 fn parse_fraction(digits: &str) -> Option<u32> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -315,8 +315,8 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. As in Go, stops before the first digit that would make the
-/// fraction exceed 2⁶³.
+/// Converts the digits of a decimal fraction to nanoseconds. As in Go, the function stops before the first digit with
+/// which the fraction would exceed 2⁶³.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -332,7 +332,7 @@ fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     (value as f64 * (unit as f64 / scale)) as u64
 }
 
-/// Parses a time in the OpenAPI format `date-time`: RFC 3339 with an optional zone.
+/// Parses a time in the OpenAPI format `date-time`: RFC 3339 with an optional time zone.
 pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Timestamp::new(0, 0).ok();
@@ -340,8 +340,8 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// The units of durations in OpenAPI, with their names and lengths in nanoseconds. The last name of a unit may be
-/// followed by more letters, as in `seconds`.
+/// The units of durations in OpenAPI, with their names and lengths in nanoseconds. More letters may follow the last
+/// name of a unit, as in `seconds`.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),

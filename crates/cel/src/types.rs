@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. The type of the value is checked at evaluation time.
+    /// A value of any type, which is checked at evaluation time.
     Dyn,
     /// `null`.
     Null,
@@ -111,7 +111,7 @@ impl Type {
     }
 }
 
-/// Formats the type as in kube-apiserver's error messages about result types. Truncates long text.
+/// Formats the type as in kube-apiserver's error messages about result types. Long text is truncated.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(Self::name))

@@ -28,7 +28,7 @@ use crate::types::Type;
 
 /// The value of a variable or an expression.
 ///
-/// Lists and maps can borrow data from the caller.
+/// A value that is a list or a map can borrow data from the caller.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -90,7 +90,7 @@ impl<'a> Value<'a> {
         Self::List(List::from(items))
     }
 
-    /// Creates a map with string keys. If a key occurs several times, the last value is kept.
+    /// Creates a map with string keys. If a key occurs several times, the map contains the last value of this key.
     pub fn map(fields: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
         let mut entries = Entries::default();
         for (name, value) in fields {
@@ -148,7 +148,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size of the value for cost computations. The size of a scalar is 1.
+    /// Returns the size of the value for cost computations. A scalar has a size of 1.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Optional(Some(value)) => value.library_size(),

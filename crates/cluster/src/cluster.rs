@@ -20,13 +20,13 @@ use crate::config::ClusterConfig;
 use crate::error::Error;
 use crate::reader::Reader;
 
-/// How long a shutdown waits for the informers and for pending Events to be written.
+/// How long a shutdown waits for the informers to stop and for pending Events to be written.
 const EVENTS: Duration = Duration::from_secs(5);
 
 /// A connection to a cluster, which creates clients, informers, recorders and electors.
 ///
 /// Clones of a `Cluster` share one client, and one informer for each resource and selector. Each elector has a separate
-/// client, so that other requests never delay a lease renewal. Cloning a `Cluster` is cheap: it only increments a
+/// client, so that other requests do not delay a lease renewal. Cloning a `Cluster` is cheap: it only increments a
 /// reference count.
 ///
 /// By default, clients have no rate limit, because API Priority and Fairness protects the server. If the server does
@@ -75,7 +75,7 @@ struct Inner {
 }
 
 enum Events {
-    /// The Event broadcaster. `None` until the first recorder is created.
+    /// The Event broadcaster, or `None` before the first recorder is created.
     Open(Option<EventBroadcaster>),
     /// The cluster has shut down and creates no more broadcasters.
     Closed,
@@ -83,7 +83,7 @@ enum Events {
 
 impl Cluster {
     /// Connects to the cluster that the kubeconfig or the pod's service account describes. This method is the same as
-    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. Connecting reads files but sends no requests.
+    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. Connecting reads files, but sends no requests.
     ///
     /// # Errors
     ///
@@ -92,8 +92,8 @@ impl Cluster {
         Self::connect(ClusterConfig::default())
     }
 
-    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. This method sends no requests. An
-    /// unreachable server causes an error only when the first request is sent.
+    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. `connect` sends no requests. An
+    /// unreachable server therefore causes an error only for the first request.
     ///
     /// # Errors
     ///
@@ -153,8 +153,8 @@ impl Cluster {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the embedded API server if this cluster was created with [`embedded`](Self::embedded). Use the server in
-    /// tests to inject faults.
+    /// Returns the embedded API server if this cluster was created with [`embedded`](Self::embedded). Tests can use
+    /// this server to inject faults.
     #[cfg(feature = "apiserver")]
     pub fn server(&self) -> Option<&ApiServer> {
         self.inner.server.as_ref()
@@ -175,8 +175,8 @@ impl Cluster {
         Api::all(self.inner.client.clone())
     }
 
-    /// Returns an [`Api`] for `T` in one namespace. An empty string selects the namespace from the client
-    /// configuration.
+    /// Returns an [`Api`] for `T` in one namespace. If `namespace` is empty, the `Api` uses the namespace from the
+    /// client configuration.
     pub fn namespaced<T: Resource<Scope = NamespaceScope>>(&self, namespace: &str) -> Api<T> {
         Api::namespaced(self.inner.client.clone(), namespace)
     }
@@ -184,7 +184,7 @@ impl Cluster {
     /// Returns the shared informer for `T` in all namespaces. Calls with the same type return the same informer.
     ///
     /// The returned informer is already started. The informer runs until its last [user](InformerFactory) is dropped or
-    /// the cluster is [shut down](Self::shutdown). Informers that are created after the shutdown never run.
+    /// the cluster is [shut down](Self::shutdown). An informer that is created after the shutdown does not run.
     ///
     /// For one namespace, a selector or other settings, use [`informer_with`](Self::informer_with). For several
     /// namespaces, use [`informer_of_namespaces`](Self::informer_of_namespaces).
@@ -200,8 +200,8 @@ impl Cluster {
     }
 
     /// Returns the informer for `api` with the selectors and settings in `config`. Callers with the same settings share
-    /// one informer. See [`InformerFactory`] for the settings that require a separate informer. The returned informer
-    /// is already started.
+    /// one informer. [`InformerFactory`] describes which settings require a separate informer. The returned informer is
+    /// already started.
     ///
     /// To get an `Api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced). For a dynamic `Api`, use the
     /// cluster's [`client`](Self::client).
@@ -243,8 +243,8 @@ impl Cluster {
     }
 
     /// Returns the informer for `T` in a set of namespaces. The set [may change](SharedInformer::of_namespaces) later.
-    /// Calls with clones of the same namespace set return the same informer. Otherwise, this method is the same as
-    /// [`informer_with`](Self::informer_with).
+    /// Calls with clones of the same namespace set return the same informer. Otherwise, `informer_of_namespaces` works
+    /// like [`informer_with`](Self::informer_with).
     ///
     /// # Panics
     ///
@@ -265,8 +265,8 @@ impl Cluster {
         informer
     }
 
-    /// Returns a reader for the cache of the shared [`informer`](Self::informer) for `T`. This method starts that
-    /// informer.
+    /// Returns a reader for the cache of the shared [`informer`](Self::informer) for `T`. Calling `reader` also starts
+    /// the informer.
     ///
     /// # Panics
     ///
@@ -285,13 +285,14 @@ impl Cluster {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Returns the factory that creates this cluster's informers. For example, pass the factory to a manager.
+    /// Returns the factory that creates this cluster's informers. A program can pass this factory to a manager, for
+    /// example.
     pub fn informers(&self) -> &InformerFactory {
         &self.inner.informers
     }
 
     /// Returns an Event recorder for the given component, such as `website-controller`. One task writes the Events of
-    /// all recorders of this cluster. After [`shutdown`](Self::shutdown), recorders write nothing.
+    /// all recorders of this cluster. After [`shutdown`](Self::shutdown), the recorders of this cluster write nothing.
     ///
     /// # Panics
     ///
@@ -302,7 +303,7 @@ impl Cluster {
             return events.recorder(source);
         }
         // Do not hold the lock while creating the broadcaster, because its creation calls the user's metrics provider.
-        // If two threads create a broadcaster at the same time, one of the broadcasters is dropped.
+        // If two threads create a broadcaster at the same time, drop one of the broadcasters.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
         let started = EventBroadcaster::new(config);
         started.start_recording_to_sink(self.api());
@@ -318,9 +319,9 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the informers and the Event broadcaster of this cluster and all its clones. In total, this method waits at
-    /// most 5 s for the informers' tasks and for pending Events to be written. If this is the cluster's last clone, the
-    /// embedded server also stops.
+    /// Stops the informers and the Event broadcaster of this cluster and all its clones. In total, `shutdown` waits at
+    /// most 5 s for the informers' tasks and for pending Events to be written. Shutting down the cluster's last clone
+    /// also stops the embedded server.
     ///
     /// # Cancel safety
     ///
@@ -329,18 +330,20 @@ impl Cluster {
         self.shutdown_within(EVENTS).await;
     }
 
-    /// Stops this cluster like [`shutdown`](Self::shutdown), but waits at most `limit` in total. Pending Events are
-    /// written for at most 5 s. If an informer is blocked, half of `limit` remains for the Events.
+    /// Stops this cluster like [`shutdown`](Self::shutdown), but waits at most `limit` in total. `shutdown_within`
+    /// waits at most 5 s for pending Events to be written. If an informer blocks the shutdown, half of `limit` remains
+    /// for the Events.
     ///
-    /// The limit needs the timers of the runtime. Code that blocks one thread of a runtime can stop the runtime's
-    /// timers, even if the runtime has more threads.
+    /// The runtime must be able to run timers, which enforce the limit. Code that blocks one thread of a runtime can
+    /// stop the runtime's timers, even if the runtime has more threads.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the remaining components stop when the cluster's last clone is dropped.
     pub async fn shutdown_within(self, limit: Duration) {
         let started = Instant::now();
-        // User code, such as the decoding of an object, can block the task of an informer. The task then ends later.
+        // Limit the wait, because user code, such as the decoding of an object, can block the task of an informer. A
+        // blocked task ends later.
         let stop_informers = |limit| timeout(limit, self.inner.informers.shutdown());
         let remaining = || limit.saturating_sub(started.elapsed());
         let _ = stop_informers(limit / 2).await;
@@ -417,7 +420,7 @@ mod tests {
         assert!(!cached.is_cached(), "the informer has stopped");
     }
 
-    /// A type whose decoding blocks until the test permits it.
+    /// A type whose decoding blocks until the test allows it to continue.
     #[derive(Clone, Debug, Serialize)]
     struct Blocking {
         metadata: ObjectMeta,
@@ -440,7 +443,7 @@ mod tests {
         let cluster = Cluster::embedded().await.unwrap();
         let map = ConfigMap { metadata: ObjectMeta::new("default", "a") };
         cluster.api().create(&map, &WriteOptions::default()).await.unwrap();
-        // The informer runs on another runtime, because the thread that it blocks may drive the timers of its runtime.
+        // Run the informer on another runtime, because the thread that it blocks may drive the timers of its runtime.
         let other = tokio::runtime::Runtime::new().unwrap();
         let informer = {
             let _entered = other.enter();
@@ -457,7 +460,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn blocked_informer_leaves_time_for_pending_events() {
         const SECOND: Duration = Duration::from_secs(1);
-        // Without sockets, the paused clock does not advance while a request is processed.
+        // Use no sockets, so that the paused clock does not advance while the server processes a request.
         let server = ApiServer::start(ApiServerConfig::default()).await.unwrap();
         let transport = Some(TransportLayer::in_place(server.in_process()));
         let client = Some(server.client_config());
@@ -469,17 +472,17 @@ mod tests {
         let released = Mutex::new(released);
         let transform: Transform<ConfigMap> = Arc::new(move |_: &mut ConfigMap| {
             blocks.send(()).unwrap();
-            // Nothing is sent. `recv` returns an error when the test drops the sender.
+            // Block until the test drops the sender, which makes `recv` return an error.
             released.lock().unwrap().recv().unwrap_err();
         });
         let config = InformerConfig { transform: Some(transform), ..InformerConfig::default() };
-        // The informer blocks a thread of another runtime, so the clock of this runtime can advance.
+        // Let the informer block a thread of another runtime, so that the clock of this runtime can advance.
         let other = tokio::runtime::Runtime::new().unwrap();
         let informer = {
             let _entered = other.enter();
             cluster.informer_with(cluster.api(), config)
         };
-        // The paused clock does not advance while another thread waits.
+        // Block a thread, because the paused clock does not advance while another thread waits.
         let waits = move || has_blocked.recv_timeout(60 * SECOND).unwrap();
         tokio::task::spawn_blocking(waits).await.unwrap();
 

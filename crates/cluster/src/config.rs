@@ -26,11 +26,11 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// The client configuration. By default (`None`), the cluster uses the kubeconfig from `KUBECONFIG` or the home
-    /// directory. If no kubeconfig exists, the cluster uses the pod's service account.
+    /// The client configuration. By default (`None`), the cluster uses the kubeconfig from `KUBECONFIG` or the home directory. Without a
+    /// kubeconfig, the cluster uses the pod's service account.
     pub client: Option<ClientConfig>,
-    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. Dropping a component
-    /// removes its metric series.
+    /// The metrics provider for all components that the cluster creates, or `None` (the default) to disable metrics. Dropping a component
+    /// removes the metric series of the component.
     ///
     /// | component | metrics |
     /// |---|---|
@@ -39,12 +39,12 @@ pub struct ClusterConfig {
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
-    /// The cluster does not set the provider of controllers. Set a controller's provider in the [controller
-    /// configuration](pintle_controller::ControllerConfig::metrics). If you create an informer with the
-    /// [factory](crate::Cluster::informers), set the provider in the informer's configuration.
+    /// The cluster does not set the metrics provider of controllers. To set it, use the [controller
+    /// configuration](pintle_controller::ControllerConfig::metrics). For an informer from the [factory](crate::Cluster::informers), set the
+    /// metrics provider in the informer's configuration.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// A layer that wraps the transport of all clients, including the electors' clients. `None` by default. With
-    /// [`TransportLayer::in_place`], clients can reach an embedded server without a socket:
+    /// A layer that wraps the transport of all clients, including the electors' clients. The default is `None`, which means no additional
+    /// layer. With [`TransportLayer::in_place`], clients can reach an embedded server without a socket:
     ///
     /// ```
     /// # #[cfg(feature = "apiserver")]

@@ -1,4 +1,4 @@
-//! The crate's error type.
+//! The error type of this crate.
 
 use thiserror::Error as ThisError;
 

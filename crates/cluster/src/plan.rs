@@ -1,4 +1,5 @@
-//! Plans for dry runs. A plan: an embedded API server that reads from a live cluster and never writes to it.
+//! Plans, which are dry runs against a live cluster. A plan is an embedded API server that reads from a live cluster and does
+//! not write to it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,9 +16,9 @@ use tower_service::Service;
 use crate::cluster::Cluster;
 
 impl Cluster {
-    /// Starts an embedded API server for a controller's dry run. The server reads from the live cluster with this
-    /// `Cluster`'s client, and never writes to the live cluster. The returned [`Plan`] keeps all writes in memory.
-    /// [`Plan::changes`] returns the writes.
+    /// Starts an embedded API server for a controller's dry run. This server reads from the live cluster with this `Cluster`'s
+    /// client, and does not write to the live cluster. The returned [`Plan`] keeps all writes in memory. [`Plan::changes`]
+    /// returns these writes.
     ///
     /// # Examples
     ///
@@ -45,8 +46,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if the live cluster's custom resource definitions cannot be read, or if the server cannot
-    /// listen on a port.
+    /// Returns an error if the live cluster's custom resource definitions cannot be read, or if the server cannot listen on a
+    /// port.
     ///
     /// # Cancel safety
     ///
@@ -56,8 +57,8 @@ impl Cluster {
     }
 }
 
-/// Forwards the embedded server's read requests to the live cluster. If the cluster responds with an error status, the
-/// service returns this response and not an `Error`.
+/// Forwards the embedded server's read requests to the live cluster. If the cluster responds with an error status, the service
+/// returns this response instead of an `Error`.
 #[derive(Clone)]
 struct Reading(RestClient);
 

@@ -1,4 +1,4 @@
-//! Reads objects from a cache or from the server.
+//! Reads objects from an informer's cache or from the server.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use pintle_meta::{ApiError, InvalidKey, LabelSelector, ListOptions, NamespaceSco
 use pintle_restreq::{Api, InvalidRequest, RestClient};
 use serde::de::DeserializeOwned;
 
-/// Reads the objects of one type from an informer's cache or from the server. A function that takes a `Reader` can read
-/// from the cache or from the server, like a function that takes controller-runtime's `client.Reader`.
+/// Reads the objects of one type from an informer's cache or from the server. A function with a `Reader` argument can
+/// read from either source, like a Go function with controller-runtime's `client.Reader`.
 ///
-/// [`Cluster::reader`](crate::Cluster::reader) returns a reader that uses the cache. Before the cache has synced and
-/// after the informer has stopped, a reader that uses the cache sends every read to the server. Cached objects can be
-/// older than the objects on the server.
+/// [`Cluster::reader`](crate::Cluster::reader) returns a reader that uses the cache. Before the cache has synced, and
+/// after the informer has stopped, this reader sends every read to the server. Objects in the cache can be older than
+/// on the server.
 ///
 /// [`Cluster::live_reader`](crate::Cluster::live_reader) returns a reader that sends every read to the server. Only
-/// objects from live reads contain `managedFields`. The cache removes this field.
+/// objects from live reads contain `managedFields`, because the cache removes this field.
 ///
 /// # Examples
 ///
@@ -69,7 +69,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request. The request only reads, so nothing changes on the server.
+    /// Dropping the future cancels the request, which only reads and therefore changes nothing on the server.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<Option<Arc<T>>, ApiError> {
         let key = key.try_into().map_err(|error| InvalidRequest::Key(error.into()))?;
         if let Some(cache) = self.cache() {
@@ -86,11 +86,11 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails.
+    /// Returns an error if the list request fails.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request. The request only reads, so nothing changes on the server.
+    /// Dropping the future cancels the request, which only reads and therefore changes nothing on the server.
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError> {
         match self.cache() {
             Some(cache) => Ok(cache.select(selector)),
@@ -102,11 +102,11 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails.
+    /// Returns an error if the list request fails.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request. The request only reads, so nothing changes on the server.
+    /// Dropping the future cancels the request, which only reads and therefore changes nothing on the server.
     pub async fn list_in(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError>
     where
         T: Resource<Scope = NamespaceScope>,

@@ -29,10 +29,10 @@ pub struct Case {
     /// The Kubernetes version of the recorded kube-apiserver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The behaviours of the webhooks, keyed by path. The variable `${hook}` contains the URL of the webhooks.
+    /// The behaviours of the webhooks, keyed by path. A case refers to the URL of the webhooks as `${hook}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<Json>,
-    /// The steps, in order.
+    /// The steps of the case, in order.
     pub steps: Vec<Step>,
 }
 
@@ -43,8 +43,7 @@ impl Case {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// Returns `true` if the case needs a webhook server. A `READY` step for webhooks also needs this server, because
-    /// its probe is a webhook.
+    /// Returns `true` if the case needs a webhook server for its own webhooks or for a probe of a `READY` step.
     #[must_use]
     pub fn has_webhooks(&self) -> bool {
         let mut kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
@@ -58,46 +57,46 @@ impl Case {
     }
 }
 
-/// A step of a case. The field `do` determines which other fields are present.
+/// A step of a case. The field `do`, the action, determines which other fields are present.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The action: an HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `CALLS`, `TOGETHER` or `SLEEP`.
     #[serde(rename = "do")]
     pub what: String,
-    /// The name of the stream to open or read (for WATCH and READ).
+    /// The name of the watch stream to open or read (for WATCH and READ).
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
     /// The path and query of the request, which can contain variables such as `${ns}`. For CALLS, the path of the
-    /// webhook without a query. If absent, CALLS returns the calls of all webhooks.
+    /// webhook without a query, or `None` for all webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Headers to set. For CALLS, whether to record the headers of calls.
+    /// Request headers to set. For CALLS, whether to record the headers of webhook calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<StepHeaders>,
-    /// The body as JSON.
+    /// The request body as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Json>,
-    /// The body as text.
+    /// The request body as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// A binary body in base64.
+    /// A binary request body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A long request body, written as a text and a number of repetitions.
+    /// A long request body, as a text and a number of repetitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
-    /// The variables to set from the response. Each value is a JSON pointer into the response, or `header:Name`.
+    /// Variables to set, each from a JSON pointer into the response or from `header:Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<BTreeMap<String, String>>,
-    /// The user whose token is sent. The default is an administrator.
+    /// The user whose token is sent, by default an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// JSON pointers into the response body. If set, the recorded response contains only the values at these pointers,
-    /// in a field named `at`.
+    /// JSON pointers into the response body, if the recorded response contains only these values, in a field named
+    /// `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// Whether to also record the headers that every response has.
+    /// Whether to record the headers that every response has, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_headers: Option<bool>,
     /// The number of frames to read from the stream (for READ).
@@ -106,29 +105,30 @@ pub struct Step {
     /// Whether to wait for the end of the stream (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// The frames to skip (for READ). `bookmarks` skips the periodic bookmarks, which a server can send at any time.
+    /// The watch frames to skip (for READ). `bookmarks` skips the periodic bookmarks, which a server can send at any
+    /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
-    /// The maximum waiting time in seconds (for READ, UNTIL and SLEEP).
+    /// The maximum time to wait, in seconds (for READ, UNTIL and SLEEP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Number>,
-    /// A JSON pointer to the value to check (for UNTIL).
+    /// A JSON pointer to the response value to check (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// The expected value (for UNTIL).
+    /// The expected value at `pointer` (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
-    /// Whether to wait until the value is present (`true`) or absent (`false`) (for UNTIL).
+    /// Whether to wait until `pointer` has a value (`true`) or has none (`false`) (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
     /// The expected status code (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The request to repeat (for UNTIL). The default is a GET of `path`.
+    /// The request to repeat, by default a GET of `path` (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
-    /// The kinds of admission objects to wait for (for READY): `validating` or `mutating` for webhooks, `vap` or `map`
-    /// for policies.
+    /// The admission objects to wait for: `validating` or `mutating` for webhooks, `vap` or `map` for policies (for
+    /// READY).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<String>>,
     /// The response headers to omit from the recorded response.
@@ -137,10 +137,10 @@ pub struct Step {
     /// A JSON pointer to a JWT in the response. The claims of the JWT are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
-    /// Whether to record calls in arrival order instead of sorting them by path (for CALLS).
+    /// Whether to record webhook calls in arrival order instead of sorting them by path (for CALLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordered: Option<bool>,
-    /// Whether to record equal calls only once (for CALLS).
+    /// Whether to record equal webhook calls only once (for CALLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distinct: Option<bool>,
     /// The steps to run concurrently (for TOGETHER).
@@ -158,9 +158,9 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum StepHeaders {
-    /// The headers to set. `None` removes a default header.
+    /// Request headers to set. `None` removes a default header.
     Sent(BTreeMap<String, Option<String>>),
-    /// Whether to record the headers of calls.
+    /// Whether to record the headers of webhook calls.
     Recorded(bool),
 }
 
@@ -176,9 +176,9 @@ impl StepHeaders {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fill {
-    /// The text to repeat.
+    /// The text that the body repeats.
     pub text: String,
-    /// The number of repetitions.
+    /// The number of repetitions of the text.
     pub times: usize,
 }
 
@@ -241,11 +241,11 @@ fn load_into(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the cases to files named `AREA.jsonl`, with one case per line. Replaces all existing files in the folder.
+/// Writes the cases to files named `AREA.jsonl`, one case per line, and replaces all existing files in the folder.
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be written.
+/// Returns an error if a case file cannot be written.
 pub fn pack(cases: &[Case], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut areas: BTreeMap<&str, String> = BTreeMap::new();
     for case in cases {

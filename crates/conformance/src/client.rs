@@ -1,6 +1,6 @@
-//! A small HTTP/1.1 client, which opens a connection for each request. Each wait has a timeout.
+//! A small HTTP/1.1 client, which opens a connection for each request and limits each wait with a timeout.
 //!
-//! The client does not share code with the crate `restreq`, so a bug in `restreq` cannot hide a bug in the server.
+//! The client shares no code with the crate `restreq`, so a bug in `restreq` cannot hide a bug in the server.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tokio_rustls::TlsConnector;
 pub enum Trust {
     /// Trusts certificates signed by these certificate authorities (in PEM).
     Authorities(Vec<u8>),
-    /// Trusts any certificate. Use only for loopback servers with a self-signed certificate.
+    /// Trusts any certificate. Use this option only for loopback servers with a self-signed certificate.
     Anyone,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// A response with a body that has not been read completely. The connection is closed on drop.
+/// A response with a partly read body. Dropping the response closes the connection.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
     timeout: Duration,
@@ -90,7 +90,7 @@ impl Client {
 }
 
 impl Streaming {
-    /// Waits for the rest of the body.
+    /// Waits for the remaining body of the response.
     pub(crate) async fn read_body(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
         let body = timeout(self.timeout, body.collect()).await;
@@ -105,7 +105,7 @@ impl Streaming {
     }
 
     /// Waits until the next complete lines of the body have arrived, and returns them without line endings. Returns
-    /// `None` at the end of the body.
+    /// `None` at the end of the response body.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();
@@ -124,7 +124,7 @@ impl Streaming {
     }
 }
 
-/// The task that drives the connection. The task is aborted on drop.
+/// The task that drives the connection, aborted on drop.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -138,7 +138,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ignore the result: the request and the body also return connection errors.
+    // Ignore the result, because the request and the body also return connection errors.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))

@@ -9,13 +9,13 @@ use crate::json::Json;
 /// A difference between the response to a step and the recorded response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The step, and the path of the value in the response.
+    /// The step, and the path of the differing value in its response.
     pub at: String,
     /// The recorded value.
     pub want: String,
-    /// The value in the response.
+    /// The value in the new response.
     pub got: String,
-    /// Whether the values differ only in the wording of a message. Differences in wording do not fail a case.
+    /// Whether the values differ only in the wording of a message. A difference in wording does not fail the case.
     pub is_wording: bool,
 }
 
@@ -36,7 +36,7 @@ pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
 fn compare_steps(want: &[Step], got: &[Step], out: &mut Vec<Difference>) {
     for (index, (want, got)) in want.iter().zip(got).enumerate() {
         if let (Some(want), Some(got)) = (&want.steps, &got.steps) {
-            // Sort the responses, because the steps ran concurrently.
+            // Sort the responses by path and status, because the steps ran concurrently.
             compare_steps(&in_order(want), &in_order(got), out);
         } else if let Some(answer) = &want.answer {
             let at = format!("step {index} {want} ");
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     /// Compares the responses of two lists of steps. `differences` contains the path of each expected difference. The
-    /// prefix `~` means that only the wording differs.
+    /// prefix `~` marks a difference in wording only.
     #[track_caller]
     fn check(want: &str, got: &str, differences: &[&str]) {
         let step = |answer: &str| -> Vec<Step> {

@@ -8,12 +8,12 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 /// The users of the embedded server in kube-apiserver's CSV format: token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port. Also compacts revision 1, because a real server eventually
-/// compacts old revisions. The server runs until the returned value is shut down or dropped.
+/// Starts the embedded server on a free loopback port. Compacts revision 1, because a real server also compacts
+/// old revisions over time. The server runs until the returned value is shut down or dropped.
 ///
 /// # Errors
 ///
-/// Returns an error if the server cannot start.
+/// Returns an error if the embedded server cannot start.
 pub async fn start() -> anyhow::Result<ApiServer> {
     // The cases were recorded without the policy controller.
     start_with(Controllers { policies: false, ..Controllers::default() }).await
@@ -23,7 +23,7 @@ pub async fn start() -> anyhow::Result<ApiServer> {
 ///
 /// # Errors
 ///
-/// Returns an error if the server cannot start.
+/// Returns an error if the embedded server cannot start.
 pub async fn start_with(controllers: Controllers) -> anyhow::Result<ApiServer> {
     let mut tokens = tempfile::NamedTempFile::new().context("creating the token file")?;
     tokens.write_all(TOKENS.as_bytes()).context("writing the token file")?;

@@ -1,5 +1,5 @@
-//! The list of cases that fail on the embedded server. The results of a run must match the list exactly, so every
-//! change is detected.
+//! The list of cases that fail on the embedded server. The results of a run must match the list exactly, so that
+//! every change is detected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,11 +17,11 @@ const HEAD: &str = "# Cases that the embedded server does not pass yet, one per 
 # writes this file; `cargo xtask ci` fails if the results differ from it.
 ";
 
-/// Reads a sorted list with one name per line. Empty lines and comments (`#`) are ignored.
+/// Reads a sorted list with one name per line. Ignores empty lines and comments (`#`).
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, or if the names are not sorted or not unique.
+/// Returns an error if the list file cannot be read, or if the names are not sorted or not unique.
 pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let mut names = BTreeSet::new();
@@ -42,7 +42,7 @@ pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be written.
+/// Returns an error if the list file cannot be written.
 pub fn write(file: &Path, names: &BTreeSet<String>) -> anyhow::Result<()> {
     let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
     fs::write(file, format!("{HEAD}{lines}")).with_context(|| format!("writing {}", file.display()))
@@ -55,13 +55,13 @@ pub struct Drift {
     pub passing: Vec<String>,
     /// The cases that failed and are not listed.
     pub failing: Vec<String>,
-    /// The listed cases that were not replayed.
+    /// The listed cases that the run did not replay.
     pub unknown: Vec<String>,
 }
 
 impl Drift {
-    /// Compares the list to the results of a run. `replayed` contains the names of all replayed cases, and `failed`
-    /// contains the names of the failed cases.
+    /// Compares the list of failing cases to the results of a run. `replayed` contains the names of all replayed
+    /// cases, and `failed` contains the names of the failed cases.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {
         let listed_here = listed.intersection(replayed);

@@ -1,4 +1,4 @@
-//! JSON values that preserve the order of object members. The order determines the numbers of placeholders.
+//! JSON values that preserve the order of object members, which determines the numbers of placeholders.
 
 use std::{fmt, io};
 
@@ -12,16 +12,16 @@ use serde_json::ser::Formatter;
 pub enum Json {
     /// The value `null`.
     Null,
-    /// The value `true` or `false`.
+    /// The JSON value `true` or `false`.
     Bool(bool),
-    /// A number. The numbers 1 and 1.0 are equal.
+    /// A JSON number. The numbers 1 and 1.0 are equal.
     Number(Number),
     /// A string.
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// An object with its members in source order. Names are unique. If a name occurs several times, the last value is
-    /// kept, as in most parsers.
+    /// An object with its members in source order. Member names are unique. If a member name occurs several times in
+    /// the source, the last value is kept, as in most parsers.
     Object(Vec<(String, Json)>),
 }
 
@@ -51,8 +51,8 @@ impl Json {
     }
 
     /// Returns the value at a JSON pointer with two extensions. A segment `key=value` selects the list item whose field
-    /// `key` has the given value. `key` can be a path such as `metadata.name`. A negative index counts from the end of
-    /// the list.
+    /// `key` has the given value. In a segment `key=value`, the key can be a path such as `metadata.name`. A negative
+    /// segment counts from the end of the list.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {
         let pointer = pointer.trim_matches('/');
@@ -90,7 +90,7 @@ impl Json {
 
 impl Json {
     /// Serializes this value in the same way as the recorder: as ASCII with a space after each comma and colon. The
-    /// exact bytes matter, because a server may quote a body that it cannot parse.
+    /// exact bytes of a request matter, because a server may quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -22,15 +22,15 @@
 //! # }
 //! ```
 //!
-//! * A [`Case`] is a list of [`Step`]s with recorded responses. Values that differ between runs are replaced by
-//!   placeholders such as `<uid:1>`, `<rv:2>` and `<time>`.
+//! * A [`Case`] is a list of [`Step`]s with recorded responses. Placeholders such as `<uid:1>`, `<rv:2>` and `<time>`
+//!   replace values that differ between runs.
 //! * [`replay`] runs many cases concurrently, each in its own namespace, and returns a [`Verdict`] for each case.
-//! * A [`Difference`] is a value that differs from the recorded response. A difference in the *wording* of a message is
-//!   reported, but the case still passes.
+//! * A [`Difference`] is a value that differs from the recorded response. A case passes if only the *wording* of a
+//!   message differs, but the difference is reported.
 //! * [`side_by_side`] sends your own manifests to a real server and to the embedded server, and compares the responses.
 //! * [`failing`] manages the list of cases that the embedded server does not pass yet.
 //!
-//! Run the cases with `cargo xtask conformance --server`. README.md lists the options. The crate is never published.
+//! Run the cases with `cargo xtask conformance --server`. README.md describes the options. The crate is not published.
 
 mod case;
 mod client;

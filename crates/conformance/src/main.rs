@@ -113,8 +113,8 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
     if checks_list { check_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
 }
 
-/// Sends the same manifests to two servers and prints one line per cause of differences. Returns `true` if there are no
-/// differences.
+/// Sends the same manifests to two servers and prints one line per cause of differences. Returns `true` if the servers
+/// sent equal responses.
 async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     let (target, _) = target(flags).await?;
     let started = Instant::now();
@@ -156,7 +156,7 @@ async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
 }
 
-/// Repeats the cases that failed unexpectedly, one after another, because a step can time out on a busy machine.
+/// Repeats the unexpectedly failed cases one after another, because steps can time out on a busy machine.
 async fn retry_alone(
     target: &Target,
     cases: &[Case],
@@ -180,8 +180,8 @@ async fn retry_alone(
     Ok(())
 }
 
-/// Checks that exactly the listed cases fail, and prints all differences. If `update` is true, rewrites the list and
-/// the results page.
+/// Checks that exactly the listed cases fail, and prints all unexpected results. If `update` is true, rewrites the list
+/// of failing cases and the results page.
 fn check_list(
     listed: &BTreeSet<String>,
     failed: &BTreeSet<String>,

@@ -20,8 +20,7 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The section with the results of the client's test scenarios on a real server. A run of the cases does not change
-/// this section.
+/// The results of the client's test scenarios on a real server, which a run of the cases does not change.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the
@@ -60,7 +59,8 @@ Differences in webhooks and conversion are expected. The next section lists the 
 
 ";
 
-/// Returns the new text of `docs/CONFORMANCE.md` after a run of all cases. `failed` contains the failed cases.
+/// Returns the new text of `docs/CONFORMANCE.md` after a run of all cases. `failed` contains the names of the failed
+/// cases.
 #[must_use]
 pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<String>) -> String {
     let mut areas: BTreeMap<&str, [usize; 2]> = BTreeMap::new();

@@ -8,11 +8,11 @@ use crate::json::Json;
 use crate::shape::{is_uuid, mask};
 
 pub(crate) struct Placeholders {
-    /// The variables with their values. The first variables are `id`, `ns`, `Id` and `dollar`, followed by the
-    /// variables that steps have set. The value of `dollar` is `$`, so `${dollar}{x}` is replaced by the text `${x}`.
+    /// The variables with their values: first `id`, `ns`, `Id` and `dollar`, followed by the variables that steps
+    /// have set. `dollar` has the value `$`, so `${dollar}{x}` results in the text `${x}`.
     variables: Vec<(String, String)>,
     hidden: BTreeSet<String>,
-    /// The number of each uid, in order of first appearance.
+    /// The number of each uid, counted in order of first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
@@ -29,7 +29,7 @@ impl Placeholders {
     }
 
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Revisions and uids have their own placeholders, so do not hide them here.
+        // Skip revisions and uids, because other placeholders replace them.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }
@@ -37,7 +37,8 @@ impl Placeholders {
         self.variables.push((name.to_owned(), value.plain()));
     }
 
-    /// Replaces variables of the form `${x}` in a text with their values. `${x+5}` adds 5 to a numeric variable.
+    /// Replaces variables of the form `${x}` in a text with their values. For a numeric variable, `${x+5}` adds 5 to
+    /// the value.
     pub(crate) fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -83,7 +84,7 @@ impl Placeholders {
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Assigns numbers to the uids in a response and collects its revisions, in order of appearance.
+    /// Numbers the uids in a response and collects its revisions, in order of appearance.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -115,7 +116,7 @@ impl Placeholders {
         }
     }
 
-    /// Returns the response with placeholders for all values that differ between runs. Call this method only after
+    /// Returns the response with placeholders for all values that differ between runs. Call `mask` only after
     /// [`learn`](Self::learn) has been called for all responses of the case.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
@@ -126,7 +127,7 @@ struct Masking<'a> {
     known: &'a Placeholders,
     /// The values to replace, longest first, because a shorter value can occur inside a longer value.
     names: Vec<(&'a str, &'a str)>,
-    /// The sorted revisions. The placeholder of a revision contains its index, starting at 1.
+    /// The revisions in ascending order. The placeholder of a revision contains its index in this list, starting at 1.
     revisions: Vec<u128>,
 }
 
@@ -199,15 +200,15 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or bookmark with the placeholder. The revision of a list is a
-/// revision of the whole server.
+/// Replaces the revision in the metadata of a list or bookmark with the placeholder. The revision of a list belongs
+/// to the whole server, not to one object.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }
     })
 }
 
-/// Replaces the values in the object of a bookmark. If the object is a table, its rows also contain the revision.
+/// Replaces the revisions in the object of a bookmark, including the rows of a table.
 fn bookmarked(object: &Json) -> Json {
     const REVISION: &str = "<bookmark-rv>";
     let object = with_member(object, "metadata", |metadata| with_revision(metadata, REVISION));

@@ -2,7 +2,7 @@
 //! take effect with a delay.
 //!
 //! A probe is a temporary webhook or policy that is created after the other objects of its kind. When the probe takes
-//! effect, the other objects are active.
+//! effect, the other objects of its kind are active too.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -22,13 +22,12 @@ enum Family {
 /// A webhook or policy that only affects the creation of a [`lease`].
 pub(crate) struct Probe {
     family: Family,
-    /// The probe's name. The name must be unique, because a real server still applies a probe for a short time after
-    /// its deletion.
+    /// The name of the probe, which must be unique, because a real server applies a deleted probe for a short time.
     pub(crate) name: String,
 }
 
 impl Probe {
-    /// Creates a probe for a kind of admission objects. `family` is an item of the field `of` of a step.
+    /// Creates a probe for a kind of admission objects. `family` is an item of the field `of` in a step.
     ///
     /// # Errors
     ///
@@ -122,7 +121,7 @@ impl Probe {
     }
 }
 
-/// Returns the Lease that is created repeatedly in dry-run mode.
+/// Returns the Lease that `READY` steps create repeatedly in dry-run mode.
 pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }

@@ -1,5 +1,5 @@
-//! A TLS server on loopback that serves the webhooks of a case. The server records each review, and responds as
-//! specified by the case.
+//! A TLS server on loopback that serves the webhooks of a case. The server records each review, and responds in the
+//! way that the case specifies.
 //!
 //! Each case has its own responder, so concurrent cases do not see each other's calls.
 
@@ -36,10 +36,10 @@ use behaviour::Behaviour;
 /// list.
 const LARGEST_REVIEW: usize = 64 << 20;
 
-/// The recorded request headers.
+/// The request headers that the responder records.
 const RECORDED_HEADERS: [&str; 4] = ["content-type", "accept", "user-agent", "authorization"];
 
-/// The webhook server of a case. The port and all connections are closed on drop.
+/// The webhook server of a case, which closes its port and all connections on drop.
 pub(crate) struct Responder {
     address: SocketAddr,
     /// The CA certificate (PEM) that signed the responder's certificate.
@@ -64,18 +64,19 @@ struct Webhooks {
 
 #[derive(Default)]
 struct State {
-    /// The behaviours for each path. The nth call gets the nth behaviour. All later calls get the last behaviour.
+    /// The behaviours for each path, in the order of calls. After the last behaviour, all further calls get this
+    /// behaviour as well.
     behaviours: BTreeMap<String, Vec<Arc<Behaviour>>>,
-    /// The calls that no step has read yet. This list cannot grow indefinitely, because the case has a deadline.
+    /// The recorded calls that no step has read yet. The deadline of the case limits the length of this list.
     calls: Vec<Call>,
-    /// The number of calls at each path. Probes do not count.
+    /// The number of calls at each path, without calls for probes.
     counts: BTreeMap<String, usize>,
     /// The paths that have received the review of a probe.
     probed: BTreeSet<String>,
 }
 
 impl Responder {
-    /// Starts a responder on a free port. Responds with 404 to every request until
+    /// Starts a responder on a free port. The responder sends 404 for every request until
     /// [`set_behaviours`](Self::set_behaviours) is called.
     ///
     /// # Errors
@@ -91,8 +92,8 @@ impl Responder {
         Ok(Self { address, authority, other_authority, webhooks, accepting })
     }
 
-    /// Returns the variables for a case: `hook` is the URL of the responder, `hookaddr` is its host and port, and `ca`
-    /// and `otherca` are values for `caBundle`.
+    /// Returns the responder's variables for a case. `hook` is the URL of the responder, `hookaddr` is its host and
+    /// port, and `ca` and `otherca` are values for `caBundle`.
     pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("hook", format!("https://{}", self.address)),
@@ -112,7 +113,8 @@ impl Responder {
         Ok(())
     }
 
-    /// Removes and returns the calls at `path` in arrival order. If `path` is `None`, returns all calls.
+    /// Removes and returns the recorded calls at `path` in arrival order. If `path` is `None`, `take_calls` returns
+    /// the calls at all paths.
     pub(crate) fn take_calls(&self, path: Option<&str>) -> Vec<Call> {
         let calls = &mut self.webhooks.state().calls;
         let is_wanted = |call: &mut Call| path.is_none_or(|path| without_query(&call.path) == path);
@@ -130,14 +132,14 @@ impl Drop for Responder {
     }
 }
 
-/// Accepts connections until the task is aborted, which also aborts the connections.
+/// Accepts connections until this task is aborted, which also aborts the connections.
 async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(serve(stream, tls.clone(), webhooks.clone()))),
-                // The process has too many open files. Retry after a delay.
+                // Retry after a delay, because the process has too many open files.
                 Err(_) => sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -145,7 +147,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>
     }
 }
 
-/// Serves a connection until it is closed. Errors are ignored, because the tested server reports them in its response.
+/// Serves a connection until it is closed, and ignores errors, because the tested server reports them in its response.
 async fn serve(stream: TcpStream, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(move |request| {
@@ -160,7 +162,7 @@ impl Webhooks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request and returns the response of the matching behaviour. An error closes the connection.
+    /// Records a request and returns the response of the matching behaviour. Returning an error closes the connection.
     async fn respond(&self, request: Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let headers = recorded_headers(request.headers());

@@ -38,7 +38,7 @@ const EXTRA_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// The letters for generated names. Vowels are excluded to avoid accidental words.
+/// The letters for generated names. Vowels are missing, to avoid accidental words in names.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
 pub(crate) struct Server {
@@ -47,10 +47,10 @@ pub(crate) struct Server {
     pub(crate) patience: Duration,
 }
 
-/// Runs a case in its own namespace and returns its steps with the server's responses. Afterwards, deletes the
-/// namespace and the cluster-scoped objects that the case created.
+/// Runs a case in its own namespace and returns its steps with the server's responses. After the last step, deletes
+/// the namespace and the cluster-scoped objects that the case created.
 ///
-/// This function always returns, because each wait has a deadline.
+/// `run` always returns, because each wait has a deadline.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);
@@ -70,12 +70,13 @@ pub(crate) struct Session<'a> {
     streams: BTreeMap<String, Stream>,
     responder: Option<Responder>,
     probes: usize,
-    /// The paths of created cluster-scoped objects, in creation order.
+    /// The paths of the cluster-scoped objects that the session created, in creation order.
     created: Vec<String>,
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session. Generated names contain `id`. The value of the variable `${ns}` is `t-` followed by `id`.
+    /// Creates a session. Generated names of the session contain `id`. The variable `${ns}` becomes `t-` followed by
+    /// `id`.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
         let placeholders = Placeholders::new(id);
         Self { server, placeholders, streams: BTreeMap::new(), responder: None, probes: 0, created: Vec::new() }
@@ -97,7 +98,7 @@ impl<'a> Session<'a> {
         body.with_context(|| format!("GET {path}: {} {content}", answer.status))
     }
 
-    /// Runs the steps of a case. The webhooks of the case run until the session is dropped.
+    /// Runs the steps of a case. The webhooks of the case keep running until the session is dropped.
     async fn run_case(&mut self, case: &Case) -> anyhow::Result<Vec<Step>> {
         if case.has_webhooks() {
             self.start_webhooks(case.webhooks.as_ref()).await?;
@@ -105,9 +106,9 @@ impl<'a> Session<'a> {
         self.run_steps(&case.steps).await
     }
 
-    /// Deletes the session's namespace and all created cluster-scoped objects, even after a failed step. Otherwise, a
-    /// webhook of this case could reject the requests of other cases. Errors are ignored, because they do not affect
-    /// the verdict.
+    /// Deletes the session's namespace and all created cluster-scoped objects, even after a failed step. A webhook
+    /// that was not deleted could reject the requests of other cases. Errors are ignored, because they do not affect
+    /// the verdict of the case.
     async fn clean_up(&self, id: &str) {
         for path in self.created.iter().rev() {
             drop(self.send(&request("DELETE", path, None)).await);
@@ -128,8 +129,8 @@ impl<'a> Session<'a> {
         Ok(finished)
     }
 
-    /// Replaces values in the response of a step that differ between runs. Call this method only after the last step of
-    /// the case.
+    /// Replaces values that differ between runs in the response of a step. Call `mask` only after the last step of the
+    /// case.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.placeholders.mask(answer));
@@ -295,8 +296,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns the recorded parts of a response. Also collects its uids and revisions, and saves the variables of the
-    /// step.
+    /// Returns the recorded parts of a response, collects its uids and revisions, and saves the variables of the step.
     fn record(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut recorded = recorded_response(answer, step.all_headers.unwrap_or(false));
         let body = recorded.member("body").cloned();
@@ -350,7 +350,7 @@ impl<'a> Session<'a> {
         Ok(Json::Object(at))
     }
 
-    /// Remembers the path of a cluster-scoped object that the step created. [`run`] deletes this object later.
+    /// Remembers the path of a cluster-scoped object that the step created, so that [`run`] can delete it.
     fn remember_created(&mut self, step: &Step, status: u16, body: Option<&Json>) -> anyhow::Result<()> {
         let path = self.placeholders.fill(step.path.as_deref().unwrap_or_default())?;
         let created = step.what == "POST" && status == 201;
@@ -395,12 +395,12 @@ fn recorded_response(answer: &Answer, all_headers: bool) -> Json {
     Json::Object(members)
 }
 
-/// Returns the content of a response as an object with a single member: `body`, `text` or `b64`. For an empty response,
-/// the object is empty.
+/// Returns the content of a response as an object with the single member `body`, `text` or `b64`. Returns an empty
+/// object for an empty response.
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
-    // Some JSON bodies are sent with the content type `text/plain`.
+    // Check the body, because a server sends some JSON bodies with the content type `text/plain`.
     let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
         serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
     } else if kind.contains("protobuf") {
@@ -422,12 +422,12 @@ fn recorded_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -
     Json::Object(found.collect())
 }
 
-/// Decodes a header as ISO 8859-1, as in the recorder.
+/// Decodes a header as ISO 8859-1, like the recorder.
 fn latin1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// Percent-encodes characters that are not allowed in a request line. Encoded characters are kept unchanged.
+/// Percent-encodes characters that a request line must not contain, and keeps encoded characters unchanged.
 fn quote(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,5 +1,5 @@
-//! Replaces values that differ between runs in a text: UUIDs, times, tokens, ports, type names, and revisions in
-//! messages.
+//! Replaces values that differ between runs in a text, such as UUIDs, times, tokens, ports, type names and
+//! revisions.
 
 /// Replaces UUIDs, times, tokens, ports, type names and revisions with `<uuid>`, `<time>`, `<microtime>`, `<jwt>`,
 /// `<port>`, `<n>`, or the result of `uid` or `revision`.
@@ -25,8 +25,8 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. At each position, `at` returns the length of the text to replace with the replacement, or
-/// `None`.
+/// Scans the text once and replaces parts of it. At each position, `at` returns the length of the text to replace
+/// and the replacement, or `None`.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -92,7 +92,7 @@ fn type_name(text: &str) -> Option<(usize, String)> {
     Some((NAME.len() + number.len(), format!("{NAME}<n>")))
 }
 
-/// Replaces the port in `127.0.0.1:5->`. In Go's error messages, this is the client's port.
+/// Replaces the port in `127.0.0.1:5->`, which is the client's port in Go's error messages.
 fn client_port(text: &str) -> Option<(usize, String)> {
     const HOST: &str = "127.0.0.1:";
     let after = text.strip_prefix(HOST)?;

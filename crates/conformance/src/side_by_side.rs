@@ -26,7 +26,7 @@ use crate::verdict::Target;
 
 pub use self::causes::{Cause, Causes, Sightings};
 
-/// The maximum time until a server is ready.
+/// The maximum time to wait for a server to start.
 const STARTED: Duration = Duration::from_secs(60);
 
 /// The result of a comparison of two servers.
@@ -36,15 +36,15 @@ pub struct Comparison {
     pub documents: usize,
     /// The number of requests sent to each server.
     pub requests: usize,
-    /// The documents that were skipped, with the reasons.
+    /// The skipped documents, each with a reason.
     pub skipped: Vec<String>,
-    /// The differences by cause.
+    /// The differences between the servers, grouped by cause.
     pub causes: Causes,
 }
 
 /// Sends the manifests in a folder and its subfolders to a real server and to the embedded server, and compares the
-/// responses. Starts the embedded server. The real server should be empty, because created objects are not deleted, and
-/// should run without controllers.
+/// responses. Starts the embedded server itself. The real server should be empty and run without controllers, because
+/// this function does not delete the objects that it creates.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends documents to both servers concurrently. The differences are recorded in document order.
+    /// Sends documents to both servers concurrently, and records the differences in document order.
     async fn compare_all(
         &self,
         documents: Vec<(Manifest, Resource)>,
@@ -134,7 +134,7 @@ impl Servers {
 }
 
 impl Comparison {
-    /// Looks up the resource of each document. Skips documents of kinds that the server does not serve.
+    /// Looks up the resource of each document, and skips documents of kinds that the server does not serve.
     fn with_resources(&mut self, documents: Vec<Manifest>, resources: &Resources) -> Vec<(Manifest, Resource)> {
         let mut found = Vec::new();
         for document in documents {
@@ -166,7 +166,7 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Encodes a number as letters for generated names. The encoding is unlikely to occur in documents.
+/// Encodes a number as letters for generated names, so that the text is unlikely to occur in documents.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

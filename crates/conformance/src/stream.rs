@@ -1,4 +1,4 @@
-//! An open watch. A background task buffers the frames of the watch until a step reads them.
+//! An open watch. A background task buffers the watch frames until a step reads them.
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;
@@ -11,14 +11,14 @@ use crate::case::Step;
 use crate::client::Streaming;
 use crate::json::Json;
 
-/// The maximum number of buffered frames, far more than any case needs. The background task stops reading while the
-/// buffer is full.
+/// The maximum number of buffered watch frames, which is far more than any case needs. The background task stops
+/// reading from the watch while the buffer is full.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
     frames: Vec<Json>,
     taken: usize,
-    /// The receiver of frames. `None` after the stream has ended or failed.
+    /// The receiver of watch frames, or `None` after the stream has ended or failed.
     coming: Option<mpsc::Receiver<Json>>,
     pump: JoinHandle<()>,
 }
@@ -75,7 +75,7 @@ impl Drop for Stream {
     }
 }
 
-/// Reads frames until the stream ends, fails, or contains invalid JSON.
+/// Reads watch frames until the stream ends, fails, or contains invalid JSON.
 async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     let mut rest = BytesMut::new();
     while let Ok(Some(lines)) = streaming.lines(&mut rest).await {

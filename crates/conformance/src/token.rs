@@ -1,4 +1,4 @@
-//! Converts a JWT in a response to its recorded form: its claims and the member names of its header. Times are recorded
+//! Converts a JWT in a response to its recorded form: its claims and the member names of its header. Recorded times are
 //! relative to the creation of the JWT.
 
 use anyhow::Context;

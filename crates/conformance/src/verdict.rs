@@ -24,12 +24,12 @@ pub struct Target {
     pub at_once: usize,
     /// The maximum time to wait for a response.
     pub limit: Duration,
-    /// The maximum time that a step waits for a condition, even if the case allows more time. Use a low value for the
-    /// embedded server, which applies changes in milliseconds. A real cluster can take a minute.
+    /// The maximum time that a step waits for a condition, even if the case allows more time. Use a low limit for the
+    /// embedded server, which applies changes in milliseconds. A real cluster can take a minute to apply a change.
     pub patience: Duration,
 }
 
-/// The result of a case.
+/// The result of replaying a case.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The name of the case.
@@ -41,13 +41,13 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns `true` if the case passes. Differences in wording are ignored.
+    /// Returns `true` if the case passes, possibly with differences in wording.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.differences.iter().all(|difference| difference.is_wording)
     }
 
-    /// Returns `pass`, `words` or `fail`. `words` means that the case passes, but with differences in wording.
+    /// Returns `pass`, `fail`, or `words` for a case that passes with differences in wording.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.passes(), self.differences.is_empty()) {
@@ -58,8 +58,8 @@ impl Verdict {
     }
 }
 
-/// Replays the cases concurrently, and calls `done` with each verdict when the case ends. Returns all verdicts, sorted
-/// by name.
+/// Replays the cases concurrently, and calls `done` with the verdict of each case when it ends. After the last case,
+/// `replay` returns all verdicts, sorted by name.
 ///
 /// Dropping the future stops the running cases without deleting their namespaces.
 ///
@@ -72,7 +72,7 @@ pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) 
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // Start slow cases first, so fast cases run while slow cases wait.
+    // Start slow cases first, so that fast cases run while slow cases wait.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {

@@ -21,7 +21,7 @@ const MAX_EARLY_RETRIES: u8 = 10;
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of keys after the last removal of old failures.
+    /// The number of tracked keys after the last removal of old failures.
     pruned: usize,
 }
 
@@ -37,7 +37,7 @@ struct Attempt {
 #[derive(Debug)]
 enum AttemptState {
     Running,
-    /// The last call failed at `at`.
+    /// The key's last call failed at the time `at`.
     Failed {
         at: Instant,
         retry: Retry,
@@ -48,7 +48,7 @@ enum AttemptState {
 pub(crate) enum Retry {
     AfterBackoff,
     AfterRequest,
-    /// Never. The key is queued again only if a change arrives.
+    /// No retry: only a change queues the key again.
     Never,
 }
 
@@ -89,8 +89,8 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns `true` if no urgent change has arrived during the call. The key's retry then
-    /// also handles the changes from the time of the call.
+    /// Records that the last call for a key failed. Returns `true` if no urgent change has arrived during the call. The
+    /// key's retry then also handles the changes that arrived during the call.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {

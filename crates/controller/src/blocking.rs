@@ -17,10 +17,10 @@ use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 use crate::report::{report, start_report};
 
-/// The workers of one controller, with their current polls. The list is shared by all runs of the controller.
+/// The workers of one controller, with their current polls. All runs of the controller share this list.
 pub(crate) struct Polls<K> {
     controller: String,
-    /// A poll is reported as blocking after this time.
+    /// The time after which a poll counts as blocking.
     limit: Duration,
     metrics: Metrics,
     workers: Mutex<Vec<Weak<Poll<K>>>>,
@@ -55,7 +55,7 @@ impl<K: RequestKey> Polls<K> {
         let current = Mutex::new(CurrentPoll { key: None, started_at: None, is_reported: false });
         let poll = Arc::new(Poll { current, metrics: self.metrics.clone() });
         let mut workers = lock(&self.workers);
-        // Remove ended workers only when the vector is full. Adding a worker is then O(1) on average.
+        // Remove ended workers only when the vector is full, so that adding a worker is O(1) on average.
         if workers.len() == workers.capacity() {
             workers.retain(|worker| worker.strong_count() > 0);
         }
@@ -227,9 +227,9 @@ pub(crate) struct Exit {
 }
 
 impl Watchdog {
-    /// Starts a watchdog for these controllers. If `exit` is set, the watchdog exits the process when calls still block
-    /// their threads after the stop timeout. The exit happens even after the watchdog is dropped, because nothing else
-    /// can end these calls.
+    /// Starts a watchdog for the given controllers. If `exit` is set, the watchdog exits the process when calls still
+    /// block their threads after the stop timeout. The exit happens even after the watchdog is dropped, because nothing
+    /// else can end these calls.
     pub(crate) fn start(controllers: Vec<Arc<dyn Watched>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
@@ -293,10 +293,11 @@ impl Shared {
         }
     }
 
-    /// Wakes a thread of the runtime if a call blocks its thread. The blocked thread can be the one that waits for the
-    /// runtime's timers and sockets, and tokio does not give this task to another thread by itself.
+    /// Wakes a thread of the runtime if a call blocks another thread of the runtime. If the blocked thread was waiting
+    /// for the runtime's timers and sockets, tokio does not move this task to another thread by itself.
     ///
-    /// `woken` is the task of the last call. While this task waits for a thread, this method spawns no other task.
+    /// `woken` is the task that the previous call of this method spawned. The method spawns no other task while `woken`
+    /// waits for a thread.
     fn wake_another_thread(&self, woken: &mut Option<JoinHandle<()>>) {
         if let Some(runtime) = &self.runtime
             && woken.as_ref().is_none_or(JoinHandle::is_finished)

@@ -39,7 +39,7 @@ use crate::source::{Kind, KindSource, Named, Relation, Source};
 #[must_use]
 pub struct Builder<K = ObjectKey> {
     name: String,
-    /// The main kind, whose objects the controller reconciles. `None` for builders from [`Controller::named`].
+    /// The main kind, whose objects the controller reconciles, or `None` for builders from [`Controller::named`].
     owner: Option<ApiResource>,
     sources: Vec<Named<K>>,
     config: ControllerConfig<K>,
@@ -72,8 +72,8 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics if the builder was created with [`Controller::named`], because it has no main kind. Without a main kind,
-    /// use [`watches`](Self::watches) with an [`EnqueueOwner`].
+    /// Panics if the builder was created with [`Controller::named`], because such a builder has no main kind. Without a
+    /// main kind, use [`watches`](Self::watches) with an [`EnqueueOwner`].
     pub fn owns<T: Object>(self, dependents: impl Into<Kind<T>>) -> Self {
         let Some(owner) = &self.owner else {
             panic!(
@@ -98,7 +98,8 @@ impl<K: RequestKey> Builder<K> {
     /// An event can shorten or end the backoff of a key whose last reconciliation failed. With [`EnqueueObject`] and
     /// [`EnqueueOwner`], an event usually only shortens the backoff, because the failed reconciliation may have caused
     /// the event itself. With other handlers, an event ends the backoff immediately. Events end a key's backoff at most
-    /// ten times until the key succeeds. [`ControllerConfig::queue`] lists the exact rules.
+    /// ten times until the key succeeds. [`ControllerConfig::queue`] lists the exact rules for shortening and ending a
+    /// backoff.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         let relation = Relation::of(&handler);
         self.source(KindSource::new(objects.into(), handler, relation))
@@ -157,7 +158,7 @@ impl Controller {
 impl<K: RequestKey> Controller<K> {
     /// Returns a builder for a controller without a main kind. The key type can be any [`RequestKey`]. The compiler
     /// infers the key type from the sources and the reconciler's [`ReconcileRequest`](crate::ReconcileRequest). If the
-    /// type is ambiguous, specify it: `Controller::<Tenant>::named("tenants")`.
+    /// key type is ambiguous, specify it: `Controller::<Tenant>::named("tenants")`.
     pub fn named(name: impl Into<String>) -> Builder<K> {
         Builder::named(name)
     }

@@ -11,7 +11,7 @@ use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 use crate::key::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// Configures a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the [key
+/// Configures a [`Controller`](crate::Controller). The defaults are the same as in controller-runtime. `K` is the [key
 /// type](RequestKey). Only the type of the [`queue`](Self::queue) field depends on `K`.
 ///
 /// # Examples
@@ -64,12 +64,12 @@ pub struct ControllerConfig<K = ObjectKey> {
     ///   processed in first-in, first-out order.
     /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to a maximum of 1000 s.
     /// - A change ends the delay, unless the change is attributed to the failed reconciliation. Changes to the
-    ///   reconciled object or a dependent are attributed to the reconciliation if they arrive while it runs or up to 5
-    ///   s later. A change that is attributed to the reconciliation does not end the delay, but shortens it to 30 s.
-    ///   Such changes never shorten a delay that the server or the reconciler requested. A change to another
-    ///   [watched](crate::Builder::watches) object ends the delay. Under these rules, changes shorten or end a key's
-    ///   delay at most ten times before the key succeeds. A reconciler that writes and then fails therefore still backs
-    ///   off.
+    ///   reconciled object or a dependent are attributed to the reconciliation if they arrive while it runs or up to
+    ///   5 s later. A change that is attributed to the reconciliation does not end the delay, but shortens it to 30 s.
+    ///   A change that is attributed to the reconciliation never shortens a delay that the server or the reconciler
+    ///   requested. A change to another [watched](crate::Builder::watches) object ends the delay. Under these rules,
+    ///   changes shorten or end a key's delay at most ten times before the key succeeds. A reconciler that writes and
+    ///   then fails therefore still backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. If a
     ///   [`Trigger`](crate::Trigger) or a custom source adds a key, the key's delay also ends immediately.
     pub queue: Option<QueueSetup<K>>,
@@ -104,8 +104,8 @@ pub struct ControllerConfig<K = ObjectKey> {
 /// Keys from the initial list and from resyncs have [`LOW_PRIORITY`]. A custom order may ignore priorities.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys from the initial list and from resyncs. Objects with this priority may be unchanged.
-/// controller-runtime uses the same value.
+/// The priority of keys from the initial list and from resyncs. The object of a key with this priority may be
+/// unchanged. controller-runtime uses the same value.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// The priority of a waiting key increases by one each time this duration passes.

@@ -33,7 +33,7 @@ use crate::stop::Stop;
 /// How long the caches may take to sync before the controller logs a warning. Without a tracing subscriber, the first
 /// warning is printed to stderr.
 const WARN_AFTER: Duration = Duration::from_secs(10);
-/// The delay between further warnings.
+/// The delay between further warnings about unsynced caches.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
 /// How long a run waits for reconciliations of an earlier run if no cache sync timeout is configured.
 const EARLIER_RUNS: Duration = Duration::from_secs(120);
@@ -143,14 +143,15 @@ impl<K: RequestKey> Controller<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until the `stop` token is cancelled. The controller then waits for running reconciliations
-    /// and starts no new ones. After [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the
-    /// controller drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. If a
-    /// reconciliation still blocks its thread, the run returns an error that names the key.
+    /// Runs the controller until the `stop` token is cancelled. After the stop request, the controller waits for
+    /// running reconciliations and starts no new ones. After
+    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the controller drops the remaining
+    /// reconciliations. A reconciliation that blocks its thread cannot be dropped. If a reconciliation still blocks its
+    /// thread, the run returns an error that names the key.
     ///
     /// To use leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
-    /// A controller can be run again after a run has ended. Each run has a new queue. Each run reconciles:
+    /// A controller can be run again after a run has ended. Each run uses a new queue. Each run reconciles:
     ///
     /// - every object,
     /// - each key that the previous run did not finish,
@@ -208,9 +209,9 @@ impl<K: RequestKey> Controller<K> {
         &self.inner.name
     }
 
-    /// Returns the sources that have not synced, and the sources whose lists and watches have been failing for 2
-    /// minutes. The second value of each pair is the reason. The controller starts to reconcile after all sources have
-    /// synced once.
+    /// Returns the sources that have not synced, and the sources whose lists and watches have been failing for
+    /// 2 minutes. The second value of each pair is the reason for the problem. The controller starts to reconcile after
+    /// all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }

@@ -28,7 +28,7 @@ pub enum ControllerError {
         source_name: String,
         /// Why the source has not synced.
         problem: String,
-        /// The timeout that has passed. `None` if the source failed before the timeout.
+        /// The timeout that has passed, or `None` if the source failed before the timeout.
         after: Option<Duration>,
     },
     /// A source has ended, so the controller would miss later changes.
@@ -45,7 +45,7 @@ pub enum ControllerError {
     Panicked {
         /// The controller's name.
         controller: String,
-        /// The part that panicked.
+        /// The component that panicked, such as a source or a worker.
         part: String,
         /// The panic message.
         panic: String,
@@ -63,7 +63,7 @@ pub enum ControllerError {
         /// How long the new run or the manager waited for the blocked reconciliations.
         after: Duration,
     },
-    /// The controller did not stop within the timeout. The remaining reconciliations were dropped.
+    /// The controller did not stop within the timeout, and dropped the remaining reconciliations.
     #[error("controller {controller:?}: still running {after:?} after the stop: {unfinished}")]
     StopTimedOut {
         /// The controller's name.
@@ -81,11 +81,11 @@ pub enum ControllerError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedKeys {
-    /// Keys whose reconciliation was running.
+    /// The keys whose reconciliation was running.
     pub in_flight: Vec<String>,
-    /// Keys that were waiting for a worker.
+    /// The keys that were waiting for a worker.
     pub queued: Vec<String>,
-    /// Keys that were waiting for a retry or a requested requeue.
+    /// The keys that were waiting for a retry or a requested requeue.
     pub delayed: Vec<String>,
 }
 

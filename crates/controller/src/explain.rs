@@ -35,15 +35,15 @@ pub struct Explanation<K = ObjectKey> {
     pub key: K,
     /// Whether the key is in flight, queued, delayed or idle.
     pub state: WorkState,
-    /// The recent causes that added the key to the queue, and the last reconciliation of the key. `None` if the
-    /// controller has no history for the key.
+    /// The recent causes that added the key to the queue, and the last reconciliation of the key. This field is `None`
+    /// if the controller has no history for the key.
     pub history: Option<KeyHistory>,
 }
 
 /// The state of a key in a controller's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkState {
-    /// A worker processes the key. If `queued_again` is set, the key is queued again when the reconciliation ends.
+    /// A worker is reconciling the key. If `queued_again` is set, the key is queued again when the reconciliation ends.
     InFlight {
         /// Whether the key was added again during the reconciliation.
         queued_again: bool,
@@ -122,7 +122,7 @@ impl<K: RequestKey> Controller<K> {
         self.histories().top(limit, |history| Some(history.last_call.as_ref()?.took))
     }
 
-    /// Returns up to `limit` keys. The keys that were added most often come first. A key that is added very often may
+    /// Returns up to `limit` keys. The keys that were added most often come first. If a key is added very often, it may
     /// be part of a loop.
     pub fn most_active(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.total))

@@ -19,7 +19,7 @@ use crate::reconciler::{Action, ReconcileError};
 /// # Errors
 ///
 /// Returns a conflict error if the object has changed since it was read. After a conflict, reconcile the object again.
-/// Other request errors are returned unchanged.
+/// Request errors other than conflicts are returned unchanged.
 ///
 /// # Cancel safety
 ///
@@ -71,7 +71,7 @@ pub async fn add_finalizer<T: Object>(
 /// # Errors
 ///
 /// Returns a conflict error if the object has changed since it was read. After a conflict, reconcile the object again.
-/// Other request errors are returned unchanged.
+/// Request errors other than conflicts are returned unchanged.
 ///
 /// # Cancel safety
 ///
@@ -115,7 +115,7 @@ async fn set_finalizers<T: Object>(
 /// The result of a cleanup, which determines whether the finalizer is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
-    /// The cleanup is complete. The object may be deleted.
+    /// The cleanup is complete, so the object may be deleted.
     Done,
     /// The cleanup is incomplete. The controller calls the cleanup again after this delay, or earlier if the object has
     /// changed.
@@ -183,8 +183,8 @@ impl<A> Finalizer<A> {
     /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
     /// deleted and has the finalizer. Otherwise, does nothing.
     ///
-    /// `apply` receives the object with the stored finalizer. If removing the finalizer fails, `cleanup` is called
-    /// again although it has completed.
+    /// `apply` receives the stored object, which already contains the finalizer. If removing the finalizer fails,
+    /// `cleanup` is called again, even though it has already completed.
     ///
     /// # Errors
     ///

@@ -52,8 +52,8 @@ impl<T: Object> Handler<T> for EnqueueObject {
     }
 }
 
-/// A handler that reconciles the owners of an object, like controller-runtime's `EnqueueRequestForOwner`. Only owners
-/// of one kind are reconciled.
+/// A handler that reconciles the owners of an object, like controller-runtime's `EnqueueRequestForOwner`. The handler
+/// reconciles only owners of one kind.
 ///
 /// The handler matches owner references by group, kind and name. An owner reference matches with any API version. The
 /// uid is ignored, because a re-created owner must also handle the dependents of the deleted owner. For an update, the

@@ -13,8 +13,8 @@ use crate::key::RequestKey;
 
 /// The number of causes that are stored for each key.
 const CAUSES: usize = 8;
-/// The controller always stores the histories of this many keys, the most recently active ones. The controller stores
-/// at most twice as many histories.
+/// The number of most recently active keys whose histories the controller always stores. The controller stores at most
+/// twice this number of histories.
 const KEYS: usize = 5_000;
 /// The maximum length of a stored error text, in bytes. Without a limit, thousands of failing keys with long error
 /// texts would use too much memory.
@@ -55,7 +55,7 @@ pub enum CauseReason {
         /// The requested delay.
         after: Duration,
     },
-    /// The last call failed.
+    /// The last reconciliation of the key failed.
     Retry {
         /// The text of the error, panic or timeout, truncated to 512 bytes.
         error: String,
@@ -84,18 +84,18 @@ pub enum EventChange {
 pub struct LastCall {
     /// The time at which the reconciliation began.
     pub at: SystemTime,
-    /// The duration of the call.
+    /// The duration of the reconciliation.
     pub took: Duration,
-    /// The error of the reconciliation, truncated to 512 bytes. `None` if the call succeeded.
+    /// The error of the reconciliation, truncated to 512 bytes, or `None` if the call succeeded.
     pub error: Option<String>,
-    /// The number of consecutive failures.
+    /// The number of consecutive failures of the key.
     pub failures: u32,
 }
 
 /// The history of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyHistory {
-    /// The newest causes, oldest first.
+    /// The newest causes, sorted from oldest to newest.
     pub causes: VecDeque<KeyCause>,
     /// The total number of causes, including those that `causes` no longer contains.
     pub total: u64,

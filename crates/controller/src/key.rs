@@ -85,7 +85,7 @@ pub(crate) fn object_key<K: RequestKey>(key: &K) -> Option<&ObjectKey> {
 }
 
 /// Returns the text form of the key for logs, errors and debug pages. If the key's `Debug` implementation panics, the
-/// returned text says so.
+/// returned text reports the panic.
 pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     if let Some(key) = object_key(key) {
         return key.to_string();

@@ -75,8 +75,8 @@
 //! - Reconciliations of the same key never overlap. If a key changes during its reconciliation, the key is reconciled
 //!   again afterwards.
 //! - Reconciling starts after the caches of all sources have synced.
-//! - Changed objects are processed before the objects of an initial list. Otherwise, keys are processed in first-in,
-//!   first-out order, and no key starves.
+//! - Changed objects are processed before the objects of an initial list. Apart from this rule, keys are processed in
+//!   first-in, first-out order, and no key starves.
 //! - The controller also reconciles a deleted object's key if the object was deleted while the watch was disconnected.
 //!   If no replica was the leader at the time of the deletion, a standby or an earlier run of the same controller must
 //!   have received the object.
@@ -90,8 +90,8 @@
 //! - A run that cannot continue, for example after a panic, returns an error that describes the reason. A run never
 //!   hangs silently: it logs a message or returns an error.
 //! - A key that a run did not finish is reconciled in the controller's next run, even if the object no longer exists.
-//! - Dropping the future of [`Controller::run`] stops its reconciliations and its sources. When a stop is requested,
-//!   running reconciliations are finished. A manager has one timeout for all its components.
+//! - Dropping the future of [`Controller::run`] stops its reconciliations and its sources. After a stop request, the
+//!   controller finishes its running reconciliations. A manager has one timeout for all its components.
 
 mod attempts;
 mod blocking;

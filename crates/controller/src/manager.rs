@@ -44,14 +44,15 @@ use crate::stop::Stop;
 /// The manager starts its informers and services, then fills the controllers' caches, and then starts the election. A
 /// standby's caches are therefore already filled when the standby becomes the leader. The controllers start when this
 /// replica becomes the leader. The manager stops its components in reverse order. The election keeps renewing the lease
-/// while the controllers finish their work. The manager then releases the lease. The services and informers stop last.
-/// [One timeout](ManagerConfig::graceful_shutdown_timeout) limits the duration of the entire stop.
+/// while the controllers finish their work. When the controllers have finished, the manager releases the lease. The
+/// services and informers stop last. [One timeout](ManagerConfig::graceful_shutdown_timeout) limits the duration of the
+/// entire stop.
 ///
 /// - **Lost leadership.** A replica that loses its leadership drops the running reconciliations and tries to acquire
 ///   the lease again. A reconciliation that blocks its thread cannot be dropped. Until a blocked reconciliation has
-///   ended, the replica is not ready and does not try to acquire the lease. Its liveness check fails after a while. If
-///   a reconciliation blocks for longer than the [shutdown timeout](ManagerConfig::graceful_shutdown_timeout), the
-///   manager fails, even if another replica leads.
+///   ended, the replica is not ready and does not try to acquire the lease. The liveness check of such a replica fails
+///   after a while. If a reconciliation blocks for longer than the [shutdown
+///   timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails, even if another replica leads.
 /// - **Blocked threads during a stop.** The manager renews the lease until all reconciliations have ended, including
 ///   those that block their threads. If a blocked reconciliation does not end within the timeout, the manager does not
 ///   release the lease. Other replicas can then acquire the lease only after it expires.
@@ -198,18 +199,19 @@ impl Manager {
     /// [`leader_events`](crate::leader_events) in the elector's configuration.
     ///
     /// An elector of a [`LeaseGroup`](pintle_leaderelect::LeaseGroup) renews its lease on the runtime on which the
-    /// group was started. If this is the manager's runtime, reconciliations that block all of its threads prevent the
-    /// renewals.
+    /// group was started. If the group was started on the manager's runtime, reconciliations that block all threads of
+    /// this runtime prevent the renewals.
     pub fn leader_election<L: Lock>(mut self, elector: LeaderElector<L>) -> Self {
         self.status.set_election(elector.status());
         self.election = Some(Box::new(elector));
         self
     }
 
-    /// Runs a controller whose keys are divided among all replicas. Each part is called a shard. `controller` returns
-    /// the controller for one shard. Each replica runs the controllers of the shards for which it is the leader. If a
-    /// replica stops or dies, the other replicas take over its shards. Each controller must have a unique name and must
-    /// process only the keys of its shard: see [`Builder::only`](crate::Builder::only) and [`Shard::has_key`].
+    /// Runs a controller whose keys are divided among all replicas. Each part of the keys is called a shard.
+    /// `controller` returns the controller for one shard. Each replica runs the controllers of the shards for which it
+    /// is the leader. If a replica stops or dies, the other replicas take over its shards. Each controller must have a
+    /// unique name and must process only the keys of its shard: see [`Builder::only`](crate::Builder::only) and
+    /// [`Shard::has_key`].
     ///
     /// The manager's [leader election](Self::leader_election) has no effect on sharded controllers. Each replica fills
     /// the caches of the controllers of all shards, so the controllers should share their informers.
@@ -273,7 +275,7 @@ impl Manager {
     /// # Cancel safety
     ///
     /// Dropping the future stops all components in no particular order and does not release the lease. The controllers
-    /// stop before the drop returns. The election stops soon afterwards. The runtime drops the tasks of running
+    /// stop before the drop returns. The election stops soon after the drop. The runtime drops the tasks of running
     /// reconciliations and services soon after the drop. A task that another thread is polling runs until its next
     /// await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {

@@ -50,8 +50,8 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// The metric instruments of a controller. `None` if there is no metrics provider. The instruments are shared by all
-/// runs of the controller.
+/// The metric instruments of a controller. Without a metrics provider, a controller has no instruments. All runs of the
+/// controller share these instruments.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<Arc<Instruments>>);
 

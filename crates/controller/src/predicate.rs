@@ -52,8 +52,9 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// For kinds without a generation (ConfigMap, Secret, Service...), this predicate accepts all updates except resyncs.
 /// In controller-runtime, `GenerationChangedPredicate` rejects all updates of kinds without a generation.
 ///
-/// For other kinds, changes that affect only labels, annotations or finalizers are rejected. A reconciler that adds a
-/// finalizer and then returns is therefore not called again, and should use [`DesiredStateChanged`] instead.
+/// For kinds with a generation, this predicate rejects changes that affect only labels, annotations or finalizers. A
+/// reconciler that adds a finalizer and then returns is therefore not called again, and should use
+/// [`DesiredStateChanged`] instead.
 ///
 /// # Examples
 ///

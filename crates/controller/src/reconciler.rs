@@ -26,10 +26,10 @@ use crate::key::RequestKey;
 /// # Blocking
 ///
 /// A reconciliation must not block its thread, for example with a blocking client, a lock that is held for long, or a
-/// long computation. A blocked thread cannot run other tasks. It can also delay the timers and sockets of the whole
-/// runtime, for at most 1.5 times [`blocked_after`](crate::ControllerConfig::blocked_after) if the runtime has another
-/// idle thread. A timeout, a loss of leadership or a stop cannot end a reconciliation that blocks its thread. Move
-/// blocking work to `tokio::task::spawn_blocking` and await the returned handle.
+/// long computation. A blocked thread cannot run other tasks. A blocked thread can also delay the timers and sockets of
+/// the whole runtime, for at most 1.5 times [`blocked_after`](crate::ControllerConfig::blocked_after) if the runtime
+/// has another idle thread. A timeout, a loss of leadership or a stop cannot end a reconciliation that blocks its
+/// thread. Move blocking work to `tokio::task::spawn_blocking` and await the returned handle.
 ///
 /// If a reconciliation blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after), the
 /// controller reports it in the logs and metrics, and the replica becomes unready. If the reconciliation still blocks
@@ -117,7 +117,7 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReconcileRequest<K = ObjectKey> {
-    /// The key to reconcile. The object may no longer exist.
+    /// The key to reconcile. The object with this key may no longer exist.
     pub key: K,
     /// The number of consecutive failures. Requeues with a [delay of zero](Action::requeue_after) are also counted.
     pub failures: u32,
@@ -196,7 +196,7 @@ impl Action {
     /// default, the first delay is 5 ms. Each further requeue with a zero delay doubles the delay, up to 1000 s. A
     /// reconciler that always returns a zero delay therefore does not keep a worker busy. The rate limiter treats a
     /// requeue with a zero delay as a failure, so [`ReconcileRequest::failures`] also increases. All other actions
-    /// reset the count.
+    /// reset the failure count.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }

@@ -332,8 +332,8 @@ impl<K: RequestKey> Requests<K> {
         self.attempts().end(key);
     }
 
-    /// Records that a call failed. Removes the key from the queue, unless an urgent change has arrived since the
-    /// reconciliation began. Returns `true` if the key was removed.
+    /// Records that the key's last reconciliation failed. Removes the key from the queue, unless an urgent change has
+    /// arrived since the reconciliation began. Returns `true` if the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.attempts();
         // Hold the lock for both steps, so that no urgent change can arrive in between.

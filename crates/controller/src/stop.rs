@@ -8,7 +8,7 @@ use pintle_leaderelect::Leadership;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A signal that requests a stop. Clones share the signal. The timeout starts with the request.
+/// A signal that requests a stop. Clones share the signal. The timeout starts with the stop request.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     pub(crate) token: CancellationToken,

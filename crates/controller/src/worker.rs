@@ -58,8 +58,8 @@ const CONFLICTS_BEFORE_WARNING: u32 = 10;
 /// The longest delay that a server or reconciler can request, which equals the default limiter's longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(1_000);
 
-/// A call that runs for longer than this time resets the key's backoff, as kubelet does for a container. Otherwise, a
-/// service that fails once a day would wait longer after each failure.
+/// A call that runs for longer than this time resets the key's backoff, as kubelet does for a container. Without this
+/// reset, a service that fails once a day would wait longer after each failure.
 const RESETS_BACKOFF: Duration = Duration::from_secs(600);
 
 /// The retry delay after a panic in the rate limiter.
@@ -109,8 +109,8 @@ impl<K: RequestKey> Worker<K> {
     async fn reconcile(&self, item: WorkItem<K, TokioClock>) -> bool {
         let _active = self.metrics.active();
         let start = Instant::now();
-        // Read the system clock here. A start time that is computed from `start` would be wrong if a test has paused
-        // the clock.
+        // Read the system clock here, because a start time that is computed from `start` would be wrong if a test has
+        // paused the clock.
         let at = SystemTime::now();
         let request = ReconcileRequest {
             key: item.key().clone(),
@@ -265,7 +265,7 @@ impl<K: RequestKey> Worker<K> {
         added != Added::ShutDown
     }
 
-    /// Resets a key's failure count. If the rate limiter panics, the outcome is a panic. The key is not retried.
+    /// Resets a key's failure count. If the rate limiter panics, the outcome is a panic, and the key is not retried.
     fn forget(&self, item: &WorkItem<K, TokioClock>, outcome: Outcome) -> Outcome {
         match catch(|| self.queue.forget(item.key())) {
             Ok(()) => outcome,

@@ -10,8 +10,8 @@ use crate::definition::CustomResourceDefinition;
 use crate::selectable;
 use crate::structural::structural;
 
-/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. For an example, see the
-/// [crate documentation](crate).
+/// A resource with a CustomResourceDefinition. To implement this trait, use `#[derive(Resource)]`. The [crate
+/// documentation](crate) contains an example.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no CustomResourceDefinition",
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
@@ -85,8 +85,8 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
     Ok(version)
 }
 
-/// Returns the schema of the whole object. The schema does not restrict `apiVersion`, `kind` and `metadata`, because
-/// the API server validates them.
+/// Returns the schema of the whole custom resource object. The schema does not restrict `apiVersion`, `kind` and
+/// `metadata`, because the API server validates them.
 fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
     let mut schema = structural::<T>().map_err(|error| error.to_string())?;
     schema.remove("title");
@@ -94,8 +94,7 @@ fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
         return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        // The schema must not require `status` if it is a subresource, because the API server drops it from create
-        // requests.
+        // Do not require `status` if it is a subresource, because the API server drops it from create requests.
         required.retain(|name| name != "metadata" && !(T::DECLARATION.has_status && name == "status"));
         if required.is_empty() {
             schema.remove("required");

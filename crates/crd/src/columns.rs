@@ -9,7 +9,7 @@ use crate::structural::PRESERVE;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
-/// Returns a definition's printer columns. Adds the column `Age` after the declared columns, because kubectl adds it
+/// Returns a definition's printer columns. The column `Age` follows the declared columns, because kubectl adds it
 /// only to definitions without columns.
 pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
     let age =
@@ -86,7 +86,7 @@ fn inferred(path: &str, schema: &Value) -> Result<&'static str, NoType> {
 /// The schema of a field below a value that preserves unknown fields.
 static FREE: LazyLock<Value> = LazyLock::new(|| json!({ PRESERVE: true }));
 
-/// Returns the schema at `path`. The schema has no type if `path` is below a value that preserves unknown fields.
+/// Returns the schema at `path`, without a type if `path` is below a value that preserves unknown fields.
 pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
     segments(path)?.into_iter().try_fold(schema, |schema, segment| {
         let declared = match segment {
@@ -108,7 +108,7 @@ pub(crate) enum Segment {
     Items,
 }
 
-/// Splits a JSON path such as `.spec.list[?(@.type=="a.b")].name`. In a name, a backslash escapes a dot.
+/// Splits a JSON path such as `.spec.list[?(@.type=="a.b")].name`. In a member name, a backslash escapes a dot.
 pub(crate) fn segments(path: &str) -> Option<Vec<Segment>> {
     let (mut found, mut rest) = (Vec::new(), path);
     while !rest.is_empty() {

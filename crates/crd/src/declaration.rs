@@ -4,9 +4,9 @@
 /// these fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
-    /// The singular name for kubectl.
+    /// The singular name that kubectl accepts.
     pub singular: &'static str,
-    /// The short names for kubectl.
+    /// The short names that kubectl accepts.
     pub short_names: &'static [&'static str],
     /// The kubectl categories, such as `all`.
     pub categories: &'static [&'static str],
@@ -18,23 +18,23 @@ pub struct Declaration {
     pub columns: &'static [Column],
     /// The JSON paths of the fields that field selectors can use.
     pub selectable_fields: &'static [&'static str],
-    /// The CEL rules that apply to the whole object. Each rule can have an error message.
+    /// The CEL rules that apply to the whole object, each with an optional error message.
     pub rules: &'static [(&'static str, Option<&'static str>)],
-    /// Whether this version is deprecated. The API server sends a warning to clients that use a deprecated version.
+    /// Whether this version is deprecated, so that the API server warns clients that use it.
     pub is_deprecated: bool,
-    /// The deprecation warning. `None` means kube-apiserver's default text.
+    /// The deprecation warning, or `None` for kube-apiserver's default text.
     pub deprecation_warning: Option<&'static str>,
     /// Whether the API server serves this version.
     pub is_served: bool,
     /// Whether this is the storage version. Each definition has exactly one storage version.
     pub is_stored: bool,
     /// The version in the `Cargo.toml` of the package that defines the resource, or `None` if unknown. If two programs
-    /// install different versions of the definition, the higher version wins.
+    /// install different versions of a definition, the higher version wins.
     pub package_version: Option<&'static str>,
 }
 
-/// A placeholder for structs with invalid attributes. A placeholder is never used at run time, because the derive macro
-/// reports the invalid attribute as a compile error.
+/// A placeholder for structs with invalid attributes. No code uses it at run time, because the derive macro reports the
+/// invalid attribute as a compile error.
 pub const NO_DECLARATION: Declaration = Declaration {
     singular: "",
     short_names: &[],
@@ -51,7 +51,7 @@ pub const NO_DECLARATION: Declaration = Declaration {
     package_version: None,
 };
 
-/// The scale subresource's JSON paths.
+/// The JSON paths of the scale subresource.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// The JSON path of the desired number of replicas, under `.spec`.
@@ -67,9 +67,9 @@ pub struct Scale {
 pub struct Column {
     /// The heading of the column.
     pub name: &'static str,
-    /// The JSON path of the value.
+    /// The JSON path of the column's value in the object.
     pub json_path: &'static str,
-    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` uses the schema's type for
+    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` selects the schema's type for
     /// `json_path`.
     pub column_type: Option<&'static str>,
     /// The OpenAPI format of the column, such as `int32`.

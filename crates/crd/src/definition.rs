@@ -14,21 +14,21 @@ pub struct CustomResourceDefinition {
     api_version: String,
     #[serde(default = "kind")]
     kind: String,
-    /// The metadata. A definition's name is `plural.group`.
+    /// The metadata. The name of a definition is `plural.group`.
     pub metadata: ObjectMeta,
-    /// The spec as JSON, including the names, the scope and the versions.
+    /// The spec as JSON, which contains the names, the scope and the versions.
     pub spec: Value,
-    /// The status, which only the server sets.
+    /// The status of the definition, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
-    /// The `Cargo.toml` version of the package that built this definition. This field is not serialized, so that a
+    /// The `Cargo.toml` version of the package that built this definition. Serialization omits this field, so that a
     /// release does not change the manifest.
     #[serde(skip)]
     built_by: Option<&'static str>,
 }
 
 impl PartialEq for CustomResourceDefinition {
-    /// Compares only the serialized fields, so `built_by` is ignored.
+    /// Compares only the serialized fields, which do not include `built_by`.
     fn eq(&self, other: &Self) -> bool {
         (&self.api_version, &self.kind, &self.metadata) == (&other.api_version, &other.kind, &other.metadata)
             && self.spec == other.spec
@@ -59,7 +59,7 @@ fn kind() -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DefinitionStatus {
-    /// The conditions, such as `Established`.
+    /// The conditions of the definition, such as `Established`.
     #[serde(default)]
     pub conditions: Conditions,
     /// The versions that stored objects may still have.
@@ -140,7 +140,7 @@ impl CustomResourceDefinition {
     }
 
     /// Merges the definitions for several versions of a kind into one definition. The versions keep their order. The
-    /// resource names come from the storage version.
+    /// storage version determines the resource names.
     ///
     /// # Errors
     ///
@@ -202,10 +202,10 @@ impl CustomResourceDefinition {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The definitions have different names. Contains two of the names.
+    /// The definitions have different names, two of which are in this error.
     #[error("{0:?} and {1:?} are different definitions; give all versions the same group and plural")]
     Names(String, String),
-    /// The merged definition would have no storage version, or more than one. Contains the number of storage versions.
+    /// The merged definition would have this number of storage versions instead of one.
     #[error("{}", stored(*.0))]
     Stored(usize),
     /// Two definitions contain this version.

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions from Rust structs.
+//! Creates CustomResourceDefinitions from Rust structs.
 //!
 //! `#[derive(Resource)]` turns a struct with the fields `metadata`, `spec` and `status` into a custom resource. The
 //! struct must also implement serde's traits and schemars' `JsonSchema` trait. [`CustomResource::crd`] returns the
@@ -67,31 +67,29 @@
 //! [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema)
 //! schema:
 //!
-//! - An enum of unit variants becomes a string with an `enum` list. An enum of structs (tagged, untagged or flattened)
-//!   becomes an object with the properties of all variants. The `oneOf` or `anyOf` of the object lists the required
-//!   properties and rules of each variant. The CEL rules of a variant apply to objects with the tag and the required
-//!   properties of the variant.
-//! - An `Option` field becomes an optional property. kube-apiserver drops `null` values of optional properties. An
-//!   `Option` inside a list or a map becomes `nullable`.
-//! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
+//! - An enum of unit variants becomes a string with an `enum` list. An enum of structs (tagged, untagged or flattened) becomes an object
+//!   with the properties of all variants. This object's `oneOf` or `anyOf` lists the required properties and rules of each variant. The CEL
+//!   rules of a variant apply to objects with the tag and the required properties of the variant.
+//! - An `Option` field becomes an optional property. kube-apiserver drops `null` values of optional properties. An `Option` inside a list
+//!   or a map becomes `nullable`.
+//! - A map becomes an object with `additionalProperties`. A `serde_json::Value` preserves unknown fields.
 //! - A type for integers or strings, such as k8s-openapi's `IntOrString`, is marked with `x-kubernetes-int-or-string`.
-//! - A set of scalars becomes a list with the list type `set`. [`Conditions`](pintle_meta::Conditions) become a list
-//!   with the list type `map`.
-//! - Formats that kube-apiserver does not support, such as `uint32`, are removed. The bounds of the numbers are kept.
+//! - A set of scalars becomes a list of the list type `set`. [`Conditions`](pintle_meta::Conditions) become a list of the list type `map`.
+//! - Formats that kube-apiserver does not support, such as `uint32`, are removed, but the bounds of the numbers are kept.
 //! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self
 //!   > 0"}]))]`.
 //!
-//! If the status is a subresource, the `status` field must be an `Option` or have a serde default. Other types of
-//! `status` cause a compile error, because a new object has no status.
+//! If the status is a subresource, the `status` field must be an `Option` or have a serde default. Other types of `status` cause a compile
+//! error, because a new object has no status.
 //!
-//! A recursive type has no structural schema, so [`crd`](CustomResource::crd) panics. The panic message names the field
-//! and suggests the schema [`preserve_unknown_fields`]. A single test that calls `crd` detects the panic.
+//! A recursive type has no structural schema, so [`crd`](CustomResource::crd) panics. The panic message names the field and suggests the
+//! schema [`preserve_unknown_fields`]. A single test that calls `crd` detects this panic.
 //!
 //! # Main items
 //!
-//! - [`Resource`] is the derive macro.
-//! - [`CustomResource`] is the trait that the macro implements.
-//! - [`CustomResourceDefinition`] is the definition, which can be applied to a cluster.
+//! - [`Resource`] is the derive macro for custom resources.
+//! - [`CustomResource`] is the trait that the derive macro implements.
+//! - [`CustomResourceDefinition`] is the definition, which programs can apply to a cluster.
 
 mod build;
 mod columns;
@@ -107,7 +105,7 @@ pub use definition::{CustomResourceDefinition, DefinitionStatus, MergeError, PAC
 pub use pintle_derive::Resource;
 pub use structural::preserve_unknown_fields;
 
-/// Items for the code that the derive macro generates.
+/// Items that the generated code of the derive macro uses.
 #[doc(hidden)]
 pub mod __private {
     pub use pintle_meta::{ClusterScope, Metadata, NamespaceScope, Object, Resource, resource};

@@ -7,7 +7,7 @@ use crate::columns::{Segment, find, segments};
 const MAX_FIELDS: usize = 8;
 const SCALARS: [&str; 3] = ["string", "boolean", "integer"];
 
-/// Returns a definition's selectable fields. Returns an error if the API server would reject them.
+/// Returns a definition's selectable fields, or an error if the API server would reject them.
 pub(crate) fn fields(paths: &[&str], schema: &Value) -> Result<Vec<Value>, String> {
     if let Some((_, path)) = paths.iter().enumerate().find(|(at, path)| paths[..*at].contains(path)) {
         return Err(format!("the selectable field {path} is listed twice; remove one of them"));

@@ -10,7 +10,8 @@ use crate::union::{merge, union};
 
 pub(crate) type Object = Map<String, Value>;
 
-/// The allowed JSON Schema keywords of a structural schema. Keywords with the prefix `x-kubernetes-` are also allowed.
+/// The JSON Schema keywords that a structural schema may contain. Keywords with the prefix `x-kubernetes-` are also
+/// allowed.
 const KEPT: &[&str] = &[
     "type",
     "title",
@@ -117,15 +118,15 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or a map value. Errors name `path` as the location.
+/// Converts the schema of a list item or a map value at `path`, which errors contain.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
     allow_null_beside_enum(&mut schema);
     Ok(schema)
 }
 
-/// kube-apiserver rejects null in a nullable schema with an `enum`, even if the `enum` contains null. In `anyOf`, it
-/// accepts null.
+/// Moves an `enum` to `anyOf` with null as an alternative, because kube-apiserver rejects null in a nullable schema
+/// with an `enum`, even if the `enum` contains null.
 fn allow_null_beside_enum(schema: &mut Object) {
     if schema.get("nullable") != Some(&Value::Bool(true)) {
         return;
@@ -135,19 +136,19 @@ fn allow_null_beside_enum(schema: &mut Object) {
     if let Some(others) = schema.insert("anyOf".into(), alternatives) {
         let rules = schema.entry("allOf").or_insert_with(|| json!([]));
         if let Value::Array(rules) = rules {
-            // For `x-kubernetes-int-or-string`, kube-apiserver requires the alternatives to be in the first rule.
+            // Insert the alternatives as the first rule, as kube-apiserver requires for `x-kubernetes-int-or-string`.
             rules.insert(0, json!({"anyOf": others}));
         }
     }
 }
 
-/// Converts a property's schema. The property of an `Option` does not need to be nullable: kube-apiserver removes null
+/// Converts a property's schema. The property of an `Option` does not have to be nullable: kube-apiserver removes null
 /// values, and Rust decodes an absent value as `None`.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // A property with a default must be nullable. Otherwise, kube-apiserver replaces null with the default.
+    // Keep a property with a default nullable, because kube-apiserver would otherwise replace null with the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert_nullable(schema, path)?;
-    // Keep `()` nullable, because null is the only value of `()`.
+    // Keep `()` nullable, because null is its only value.
     if !stays && schema.contains_key("type") {
         schema.remove("nullable");
     }
@@ -189,8 +190,8 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Returns `true` if the schema has no type, such as `{"required": ["a"]}`. Schemas without a type only add conditions
-/// to the schema that contains them.
+/// Returns `true` if the schema has no type and only adds conditions to the schema that contains it, like
+/// `{"required": ["a"]}`.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
@@ -234,7 +235,7 @@ fn normalize(schema: &mut Object) {
                 schema.remove("type");
                 schema.insert(INT_OR_STRING.into(), true.into());
             }
-            // If the alternatives have no common type, `union` returns an error.
+            // For alternatives without a common type, `union` returns an error.
             _ => {
                 let alternatives: Vec<Value> = types.drain(..).map(|name| json!({ "type": name })).collect();
                 schema.remove("type");
@@ -284,7 +285,7 @@ fn normalize(schema: &mut Object) {
     }
 }
 
-/// Removes null members recursively. Nulls are not allowed inside a default.
+/// Removes null members recursively, because nulls are not allowed inside a default.
 fn remove_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -303,7 +304,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
             *property = convert_property(property.take(), &path)?.into();
         }
     }
-    // kube-apiserver requires a schema for the items, even for `[T; 0]`.
+    // Add a schema for the items, which kube-apiserver requires even for `[T; 0]`.
     if schema.get("type").is_some_and(|name| name == "array") && !schema.contains_key("items") {
         schema.insert("items".into(), json!({ "x-kubernetes-preserve-unknown-fields": true }));
     }
@@ -317,8 +318,8 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // A structural schema cannot have both `properties` and `additionalProperties`. Accept unknown fields
-            // instead.
+            // Accept unknown fields instead, because a structural schema cannot have both `properties` and
+            // `additionalProperties`.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
             } else {
@@ -340,10 +341,10 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Adds the `type` keyword if other keywords imply it.
+/// Adds the keyword `type` if other keywords imply it.
 fn finish(schema: &mut Object) {
-    // Merging the variants of an enum can produce both `properties` and `additionalProperties`. A structural schema
-    // cannot have both.
+    // Remove `additionalProperties`, which a structural schema cannot combine with `properties`, but which merged enum
+    // variants can contain.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

@@ -10,7 +10,7 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 /// The keywords of an object schema that a structural schema also allows inside of `oneOf` and `anyOf`.
 const CONDITIONS: [&str; 6] = ["allOf", "anyOf", "maxProperties", "minProperties", "not", "oneOf"];
 
-/// The names that CEL reserves. An expression accesses a field `if` as `__if__`.
+/// The names that CEL reserves. For such a name, CEL accesses a field `if` as `__if__`.
 const KEYWORDS: [&str; 21] = [
     "true",
     "false",
@@ -35,10 +35,10 @@ const KEYWORDS: [&str; 21] = [
     "while",
 ];
 
-/// Merges the alternatives of `oneOf` or `anyOf` into the schema. `key` is the name of the keyword.
+/// Merges the alternatives of the keyword `key` (`oneOf` or `anyOf`) into the schema.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
-    // In the schema of a flattened `Option`, one of schemars' alternatives accepts every object.
+    // In the schema of a flattened `Option`, one alternative from schemars accepts every object.
     let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
     let is_optional = alternatives.iter().any(accepts_all);
     for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
@@ -76,8 +76,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant accepts all values of the type. An example is an enum of strings that has a variant for unknown
-        // strings.
+        // One variant accepts all values of the type, for example a variant for unknown strings in an enum of strings.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -104,7 +103,7 @@ fn is_int_or_string(variants: &[Object]) -> bool {
     has_variant_of_type("integer") && has_variant_of_type("string") && !variants.iter().any(others)
 }
 
-/// Ignores descriptions and titles.
+/// Compares two schemas, ignoring descriptions and titles.
 fn same(one: &Object, other: &Object) -> bool {
     let plain = |schema: &Object| {
         let mut schema = schema.clone();
@@ -115,8 +114,8 @@ fn same(one: &Object, other: &Object) -> bool {
     plain(one) == plain(other)
 }
 
-/// Merges the values of all variants into one `enum`. The description lists the values with their meanings, as for
-/// Kubernetes' built-in types.
+/// Merges the values of all variants into one `enum`. The description of the `enum` lists the values with their
+/// meanings, as for Kubernetes' built-in types.
 fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let value_type = variants.first().and_then(|variant| variant.get("type")).cloned();
@@ -168,7 +167,7 @@ fn objects(schema: &mut Object, key: &str, mut variants: Vec<Object>, path: &str
     if !names.is_empty() {
         schema.insert("required".into(), names.into_iter().collect());
     }
-    // A variant without a condition matches every object, so a `oneOf` or `anyOf` would restrict nothing.
+    // Skip the rules if a variant has no condition, because a `oneOf` or `anyOf` would then restrict nothing.
     if rules.iter().all(|rule| !rule.is_empty()) {
         add_rules(schema, key, rules);
     }
@@ -180,8 +179,8 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Removes the conditions of a variant from its schema, and returns them. The conditions are the tag of the variant,
-/// the fields that only this variant requires, and its own rules, such as the `oneOf` of a nested enum.
+/// Removes the conditions of a variant from its schema, and returns them. Conditions are the variant's tag, the fields
+/// that only this variant requires, and the variant's rules, such as the `oneOf` of a nested enum.
 fn take_rule(variant: &mut Object, common: &[String]) -> Object {
     let names = required(variant);
     variant.remove("required");
@@ -226,7 +225,7 @@ fn restrict_validations(variant: &mut Object, rule: &Object, path: &str) -> Resu
 }
 
 /// Returns a CEL expression that is true if `rule` selects the object in the CEL variable `object`. Returns `None` if
-/// the required fields and tags do not determine the variant.
+/// required fields and tags do not identify the variant.
 fn condition(object: &str, rule: &Object) -> Option<String> {
     let mut parts = Vec::new();
     for name in required(rule) {
@@ -250,7 +249,7 @@ fn condition(object: &str, rule: &Object) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" && "))
 }
 
-/// Returns the CEL identifier of a field. Returns `None` if CEL cannot access the field.
+/// Returns the CEL identifier of a field, or `None` if CEL cannot access it.
 fn identifier(name: &str) -> Option<String> {
     if KEYWORDS.contains(&name) {
         return Some(format!("__{name}__"));
@@ -262,8 +261,7 @@ fn identifier(name: &str) -> Option<String> {
     (has_first && name.chars().all(is_valid)).then(escaped)
 }
 
-/// Adds a `oneOf` or `anyOf`. If another flattened enum has already added a `oneOf` or `anyOf`, both are combined with
-/// `allOf`.
+/// Adds a `oneOf` or `anyOf` to the schema. If another flattened enum has already added one, `allOf` combines the two.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {
@@ -280,8 +278,7 @@ fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     }
 }
 
-/// Adds the keywords of another schema for the same value. If both schemas have a description, the description of
-/// `schema` is kept.
+/// Adds the keywords of another schema for the same value, except a second description.
 pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
     for (key, value) in other {
         let Some(present) = schema.get_mut(&key) else {
@@ -319,8 +316,8 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
     Ok(())
 }
 
-/// Adds a property of a variant. Several variants may have the same property, such as a tag with a different value in
-/// each variant.
+/// Adds a property of a variant to the merged properties. Several variants may have the same property, such as a tag
+/// with a different value in each variant.
 fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Object(present)) = properties.get_mut(&name) else {
         properties.insert(name, new);
@@ -335,7 +332,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // The description applies to only one of the variants.
+        // Remove the description, because it applies to only one of the variants.
         present.remove("description");
         return Ok(());
     }

@@ -10,20 +10,20 @@ thread_local! {
     static READY_POLLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of ready polls on a thread before tasks must yield. This number equals tokio's cooperative budget.
+/// The number of ready polls on a thread before a task must yield, which equals tokio's cooperative budget.
 const LIMIT: u32 = 128;
 
 /// Makes a task yield after `LIMIT` ready polls. All budgets on a thread share one counter of ready polls.
 ///
-/// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the counter.
-/// At the limit, a budget returns `Pending`. When this budget is polled again or dropped, it resets the counter.
+/// A pending poll does not reset the counter, because a task may poll several futures, for example in a `select!`. At
+/// the limit, a budget returns `Pending`, and resets the counter when it is polled again or dropped.
 #[derive(Default)]
 pub(crate) struct Budget {
     is_refused: bool,
 }
 
 impl Budget {
-    /// Polls `future`. If the task must yield, wakes the task and returns `Pending` without a poll.
+    /// Polls `future`. If the task must yield, this method instead wakes the task and returns `Pending`.
     pub(crate) fn poll<F: Future>(&mut self, context: &mut Context<'_>, future: Pin<&mut F>) -> Poll<F::Output> {
         self.reset_if_refused();
         if READY_POLLS.get() >= LIMIT {

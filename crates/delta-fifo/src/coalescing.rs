@@ -59,8 +59,8 @@ pub enum Delivery {
     /// merged into the last queued change of its key. The listener receives a merged change before changes to other
     /// keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts the merged changes.
     Ordered {
-        /// When the queue contains this many changes, it starts to merge new changes. The queue can exceed this bound,
-        /// because the first queued change of a key always gets its own entry.
+        /// The number of queued changes at which the queue starts to merge new changes. The queue can exceed `bound`,
+        /// because the first queued change of a key always gets an entry of its own.
         bound: usize,
     },
 }
@@ -70,7 +70,7 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// A queued state that was superseded before the listener received it, if any.
+    /// A queued state of the object that the newest state replaced before the listener received it, if any.
     pub untold: Option<T>,
 }
 
@@ -86,8 +86,8 @@ pub enum Change<T> {
     },
     /// An object that the listener knows has changed, or a resync delivers the object again.
     Updated {
-        /// The previous state that the listener received. `None` with [`Delivery::Newest`], which keeps only the newest
-        /// state.
+        /// The previous state that the listener received, or `None` with [`Delivery::Newest`], which keeps only the
+        /// newest state.
         old: Option<T>,
         /// The newest state of the object.
         new: T,
@@ -142,8 +142,8 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 
     /// Queues an update of an object. If `new` replaces a queued state that the listener will no longer receive,
     /// returns the replaced state, so that the caller can drop it after releasing its lock. This method may drop its
-    /// arguments and the replaced state, which is `old`. A caller that must not drop an object under its lock keeps a
-    /// clone of `old`.
+    /// arguments and the queued copy of `old`. A caller that must not drop an object under its lock must therefore keep
+    /// a clone of `old`.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {
@@ -162,7 +162,8 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // `last` belongs to another object. The producer missed the deletion of the listener's last known object.
+            // `last` belongs to another object, so the producer missed the deletion of the listener's last known
+            // object.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -197,7 +198,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Removes the queued change of `key` and returns the object's newest state. Before delivering the object of `key`
     /// as an initial object, call this method and deliver the returned state instead. If another object with the same
     /// key was created after a deletion, the addition of the new object stays queued. Returns `None` if no update or
-    /// deletion of `key` is queued. With [ordered delivery](Delivery::Ordered), always returns `None`.
+    /// deletion of `key` is queued. With [ordered delivery](Delivery::Ordered), this method always returns `None`.
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
@@ -291,7 +292,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry for merging a change of `key`, or `None` if the change gets its own entry.
+    /// Returns the entry into which a change of `key` must be merged, or `None` if the change gets a separate entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery

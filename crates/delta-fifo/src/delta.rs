@@ -35,13 +35,14 @@ pub enum DeltaType {
 /// A deleted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletedObject<K, T> {
-    /// The deletion was observed. Contains the object's final state.
+    /// The deletion was observed, and this variant contains the object's final state.
     Observed(T),
     /// The deletion was detected because a list does not contain the object, so the object's final state is unknown.
     Tombstone(DeletedFinalStateUnknown<K, T>),
 }
 
-/// A tombstone: the object was deleted, but its final state was not observed. The name is client-go's.
+/// A tombstone: the object was deleted, but its final state was not observed. The name of this type comes from
+/// client-go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
@@ -64,7 +65,7 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// All changes except the oldest one. Most keys have a single change when they are popped, so storing the oldest
+    /// All changes except the oldest change. Most keys have a single change when they are popped, so storing the oldest
     /// change in its own field avoids an allocation.
     rest: Vec<Delta<K, T>>,
 }
@@ -127,12 +128,12 @@ impl<K, T> Deltas<K, T> {
         Self { oldest: delta, rest: Vec::new() }
     }
 
-    /// Returns the first change.
+    /// Returns the oldest change.
     pub fn oldest(&self) -> &Delta<K, T> {
         &self.oldest
     }
 
-    /// Returns the last change.
+    /// Returns the newest change.
     pub fn newest(&self) -> &Delta<K, T> {
         self.rest.last().unwrap_or(&self.oldest)
     }
@@ -148,8 +149,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. If the previous change is also a deletion, keeps the previous deletion if it was observed, and
-    /// otherwise the new deletion. Does not merge other changes.
+    /// Appends a change. If this change and the previous one are both deletions, keeps only the previous deletion if it
+    /// was observed, and otherwise only the new deletion. Changes that are not deletions are never merged.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);

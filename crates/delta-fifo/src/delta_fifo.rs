@@ -19,8 +19,8 @@ use crate::store::Store;
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If a new list does
 /// not contain an object that the consumer knows, the queue delivers a deletion with a
-/// [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply the changes of each popped key before it
-/// calls the queue again.
+/// [tombstone](DeletedFinalStateUnknown). To detect missed deletions, the queue needs up-to-date known objects, so the
+/// consumer must apply the changes of each popped key before it calls the queue again.
 ///
 /// The queue takes no lock and never waits. To share the queue between threads or tasks, use a
 /// [`SharedFifo`](crate::SharedFifo).
@@ -128,10 +128,10 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     }
 
     /// Queues a list that replaces all objects. The queue delivers each listed object, and a tombstone for every other
-    /// key that is queued or known. The tombstone contains the object's newest queued state. If no state is queued, the
-    /// tombstone contains the known state. If the lookup of the known state fails, the tombstone contains no state.
+    /// key that is queued or known. The tombstone contains the object's newest queued state, or the known state if no
+    /// state is queued. If the lookup of the known state fails, the tombstone contains no state.
     ///
-    /// This queue ignores `resource_version`. Other stores use this argument.
+    /// This queue ignores `resource_version`, which other stores use.
     ///
     /// # Errors
     ///
@@ -196,7 +196,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Some(Popped { key, deltas, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Marks the popped items as processed. The first list is processed when all its items are processed.
+    /// Marks the keys that were popped so far as processed. The first list counts as processed once all its items are
+    /// processed.
     pub fn processed(&mut self) {
         self.progress.processed();
     }
@@ -260,7 +261,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the key function's error.
+    /// Returns an error if the key function fails for the object.
     pub fn key_of(&self, object: &T) -> Result<K, KeyError> {
         (self.key_func)(object)
     }
@@ -269,7 +270,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the key function's error.
+    /// Returns an error if the key function fails for the object.
     pub fn key_of_delta(&self, delta: &Delta<K, T>) -> Result<K, KeyError> {
         match delta {
             Delta::Deleted(DeletedObject::Tombstone(tombstone)) => Ok(tombstone.key.clone()),
@@ -285,7 +286,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the key function's error.
+    /// Returns an error if the key function fails for the object.
     pub fn key_of_deltas(&self, deltas: &Deltas<K, T>) -> Result<K, KeyError> {
         self.key_of_delta(deltas.newest())
     }
@@ -328,7 +329,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         unqueued.map(look_up).collect()
     }
 
-    /// Returns `true` if the key is queued or known. Also returns `true` if the lookup of the known object fails.
+    /// Returns `true` if the key is queued or known, or if the lookup of the known object fails.
     fn is_known(&self, key: &K) -> bool {
         if self.line.place_of(key).is_some() {
             return true;

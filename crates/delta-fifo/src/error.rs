@@ -96,7 +96,8 @@ impl From<KeyError> for StoreError {
     }
 }
 
-/// The error of a [transaction](crate::Store::transaction) with failed writes. The other writes were applied.
+/// The error of a [transaction](crate::Store::transaction) with failed writes. The transaction has applied all other
+/// writes.
 #[derive(Debug)]
 pub struct TransactionError {
     /// The indices of the writes that were applied, in ascending order.

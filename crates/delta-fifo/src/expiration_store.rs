@@ -66,7 +66,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the key function's error if an object has no key. The store is then unchanged.
+    /// Returns the key function's error if an object has no key, and leaves the store unchanged.
     pub fn replace(&mut self, objects: Vec<T>, now: Instant) -> Result<(), KeyError> {
         let with_key = |object: T| Ok(((self.key_func)(&object)?, (object, now)));
         self.objects = objects.into_iter().map(with_key).collect::<Result<_, KeyError>>()?;

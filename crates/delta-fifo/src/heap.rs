@@ -10,8 +10,8 @@ use crate::keyed::{Keyed, Place};
 /// A priority queue that pops the smallest object first, like client-go's `Heap`.
 ///
 /// The heap contains at most one object per key. Equal objects are popped in an arbitrary order. If a comparison
-/// panics, the heap stays consistent, and the current operation has no effect. Only [`bulk_add`](Self::bulk_add) keeps
-/// the objects that it added before the panic.
+/// panics, the heap stays consistent and the current operation has no effect, except that [`bulk_add`](Self::bulk_add)
+/// keeps the objects that it added before the panic.
 ///
 /// The heap takes no lock and never waits. To share the heap between threads or tasks, use a
 /// [`SharedFifo`](crate::SharedFifo).
@@ -191,8 +191,9 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the heap index of `object` after it has replaced the item at `at`, considering only the first `len`
-    /// items. This method does not change the heap, so the heap stays consistent if `less` panics.
+    /// Returns the index at which `object` belongs in the heap if it replaces the item at `at`. Considers only the
+    /// first `len` items of the heap. This method does not change the heap, so the heap stays consistent if `less`
+    /// panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {

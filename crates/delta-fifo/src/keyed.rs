@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// The index of a record in [`Keyed`]. The index does not change until the record is removed.
+/// The index of a record in [`Keyed`]. The index of a record does not change until the record is removed.
 pub(crate) type Place = u32;
 
 /// The part of a key's hash that the table stores.
@@ -28,7 +28,7 @@ struct Record<K, V> {
     hash: KeyHash,
     key: K,
     value: V,
-    /// Whether a lookup by key finds the record. Such a record is *listed*.
+    /// Whether the record is *listed*, which means that a lookup by key finds it.
     is_listed: bool,
 }
 
@@ -57,7 +57,7 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Inserts a record. `hash` is the key's hash. The caller must ensure that no listed record has the same key.
+    /// Inserts a record. The caller must ensure that no listed record has the same key.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
         KeyHash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
-    /// Returns the index of the listed record with key `key`. `hash` is the key's hash.
+    /// Returns the index of the listed record with key `key`.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         let is_it = |&(other, place): &(KeyHash, Place)| {
             other == hash && self.get(place).is_some_and(|(other, _)| other == key)

@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if the object has no key. The queue is then unchanged.
+    /// Returns [`StoreError::Key`] if the object has no key, and leaves the queue unchanged.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         let key = (self.key_func)(&object)?;
         self.progress.changed();
@@ -76,7 +76,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Identical to [`add`](Self::add).
+    /// Queues an object, exactly like [`add`](Self::add).
     ///
     /// # Errors
     ///
@@ -114,14 +114,14 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Replaces all queued objects with `objects`, in list order. Until the queue has synced, each new list replaces
+    /// Replaces all queued objects with `objects`, in list order. Until the queue has synced, each new list counts as
     /// the first list.
     ///
-    /// This queue ignores `resource_version`. Other stores use this argument.
+    /// This queue ignores `resource_version`, which other stores use.
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if an object has no key. The queue is then unchanged.
+    /// Returns [`StoreError::Key`] if an object has no key, and leaves the queue unchanged.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let with_key = |object| Ok(((self.key_func)(&object)?, object));
         let objects = objects.into_iter().map(with_key).collect::<Result<Vec<(K, T)>, KeyError>>()?;
@@ -142,13 +142,13 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Some(Latest { key, object, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Marks the popped items as processed.
+    /// Marks the objects that were popped so far as processed.
     pub fn processed(&mut self) {
         self.progress.processed();
     }
 
     /// Returns `true` if the consumer has processed the first list. Objects that were deleted before they were popped
-    /// are also processed. A change before the first call to `replace` also marks the queue as synced.
+    /// also count as processed. A change before the first call to `replace` also marks the queue as synced.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }

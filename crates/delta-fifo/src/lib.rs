@@ -46,8 +46,8 @@
 //!   Objects in an [`ExpirationStore`] expire. An [`UndeltaStore`] passes all its objects to a function after each change.
 //! - A [`MutationCache`] keeps the client's own writes until the client's store contains them.
 //!
-//! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime or without one.
-//! Except for `SharedFifo`, no type takes a lock. No type reads a clock: callers pass the current time.
+//! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime and without a
+//! runtime. Except for `SharedFifo`, no type takes a lock. No type reads a clock: callers pass the current time.
 
 mod budget;
 mod coalescing;

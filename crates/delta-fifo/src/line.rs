@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::keyed::{KeyHash, Keyed, Place};
 
-/// A linked list of keyed entries. Every operation takes constant time.
+/// A linked list of keyed entries, in which every operation takes constant time.
 #[derive(Debug)]
 pub(crate) struct Line<K, V> {
     nodes: Keyed<K, Node<V>>,
@@ -20,7 +20,8 @@ struct Node<V> {
     value: V,
 }
 
-/// The index of the list's end, which precedes the first entry and follows the last entry. No entry has this place.
+/// The index that represents both ends of the list: it precedes the first entry and follows the last entry. No entry of
+/// the list is stored at `END`.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -49,7 +50,7 @@ impl<K, V> Line<K, V> {
         })
     }
 
-    /// Appends an entry. `hash` is the key's hash. The caller must ensure that no listed entry has the same key.
+    /// Appends an entry. The caller must ensure that no listed entry has the same key.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);
@@ -105,7 +106,7 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.hash(key)
     }
 
-    /// Returns the index of the listed entry with key `key`. `hash` is the key's hash.
+    /// Returns the index of the listed entry with key `key`.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         self.nodes.find(hash, key)
     }

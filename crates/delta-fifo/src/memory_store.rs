@@ -1,4 +1,4 @@
-//! Objects by key, with indexes.
+//! A store of objects by key, with indexes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -49,7 +49,8 @@ struct Stored<T> {
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// Maps each index value to the keys of the objects with this value. Values without objects have no entry.
+    /// Maps each index value to the keys of the objects with this value. Index values without objects have no entry in
+    /// this map.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
@@ -112,7 +113,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Transform`] if the transformer rejects the object. The store is then unchanged.
+    /// Returns [`StoreError::Transform`] if the transformer rejects the object, and leaves the store unchanged.
     pub fn insert(&mut self, key: K, object: T) -> Result<Option<T>, StoreError> {
         let stored = self.transformed(object)?;
         Ok(self.put(key, stored))
@@ -210,9 +211,9 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// `add` and `update` are identical. `resync` has no effect, and neither does deleting an unknown key. If a list
-/// contains several objects with one key, the store keeps the last one. If the store rejects an object in the list,
-/// nothing is replaced.
+/// The methods `add` and `update` are identical. `resync` has no effect, and neither does deleting an unknown key. If a
+/// list contains several objects with one key, the store keeps the last one. If the store rejects an object in the
+/// list, nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 

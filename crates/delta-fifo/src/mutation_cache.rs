@@ -9,13 +9,13 @@ use crate::line::Line;
 
 /// Lets a client read its own writes before its store contains them, like client-go's `MutationCache`.
 ///
-/// After each write, insert the server's response into this cache. When you look up an object, pass the stored object.
-/// The cache returns the newer of the stored object and the written object. Call [`on_delete`](Self::on_delete)
+/// After each write, insert the server's response into this cache. To look up an object, pass the stored object to the
+/// cache. The cache returns the newer of the stored object and the written object. Call [`on_delete`](Self::on_delete)
 /// whenever the store deletes an object, so that deleted objects do not reappear.
 ///
 /// The cache does not access the store or the clock, so callers pass the stored object and the current time. The cache
-/// keeps a write until the store contains it, but at most for the TTL, and only for a limited number of keys.
-/// Therefore, a client can usually read its own writes, but there is no guarantee.
+/// keeps a write until the store contains it, but at most for the TTL, and only for a limited number of keys. A client
+/// can therefore usually read its own writes, but the cache does not guarantee this.
 ///
 /// # Examples
 ///
@@ -38,7 +38,7 @@ use crate::line::Line;
 pub struct MutationCache<K, T> {
     version_of: VersionFunc<K, T>,
     config: MutationCacheConfig,
-    /// The writes, least recently used first.
+    /// The client's writes, ordered from the least to the most recently used.
     line: Line<K, Mutation<T>>,
 }
 
@@ -47,10 +47,10 @@ type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + 
 /// The configuration of a [`MutationCache`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutationCacheConfig {
-    /// The cache keeps writes for at most this many keys. If there are more keys, the cache evicts the least recently
-    /// used key. The default is 100.
+    /// The maximum number of keys for which the cache keeps writes. If there are more keys, the cache evicts the least
+    /// recently used key. The default is 100.
     pub capacity: usize,
-    /// The cache keeps a write for at most this time. The default is 5 minutes.
+    /// The maximum time for which the cache keeps a write. The default is 5 minutes.
     pub ttl: Duration,
     /// Whether lookups also return written objects that the store does not contain. The default is `false`.
     pub includes_adds: bool,
@@ -69,8 +69,8 @@ pub struct ObjectVersion<K> {
 }
 
 struct Mutation<T> {
-    /// The written object, or `None` if the object was deleted. After a deletion, the cache ignores writes with this
-    /// UID and writes up to this version.
+    /// The written object, or `None` if the object was deleted. After a deletion, the cache ignores writes with the
+    /// deleted object's UID and writes up to its version.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -142,8 +142,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// Removes the written object, unless the written object is newer than the stored `object`. Call this method when
-    /// the store has added or updated an object.
+    /// Removes the written object if it is not newer than the stored `object`. Call this method when the store has
+    /// added or updated an object.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)
@@ -153,11 +153,12 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Removes earlier writes of a deleted object. If the response to such a write arrives later, the cache ignores the
-    /// response. Call this method when the store has deleted an object. `object` is the object's last observed state.
+    /// Removes earlier writes of a deleted object. If the response to an earlier write of this object arrives later,
+    /// the cache ignores the response. Call this method when the store has deleted an object. `object` is the object's
+    /// last observed state.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // A later write with another UID belongs to another object, which may still exist. Keep that write.
+        // Keep a later write with another UID, because it belongs to another object that may still exist.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);

@@ -1,6 +1,6 @@
 //! The sync state of a queue.
 
-/// Tracks whether the first list has been processed, and whether the queue is closed. Each queue has one.
+/// Tracks whether the first list of a queue has been processed, and whether the queue is closed.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     populated: bool,

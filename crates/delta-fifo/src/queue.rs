@@ -17,7 +17,7 @@ pub trait Queue {
     /// item as [processed](Self::processed).
     fn pop(&mut self) -> Option<Self::Popped>;
 
-    /// Marks the popped items as processed.
+    /// Marks the items that were popped so far as processed.
     fn processed(&mut self);
 
     /// Returns `true` if the consumer has processed the first list. A change before the first list also marks the queue
@@ -43,8 +43,8 @@ pub trait Queue {
     fn has_known_objects(&self) -> bool;
 }
 
-/// Implements `Queue` by calling the queue's inherent methods. Code that names the queue's type does not need to import
-/// the trait.
+/// Implements `Queue` by calling the queue's inherent methods. Because of the inherent methods, code that names the
+/// queue's type does not need to import the trait.
 macro_rules! queue {
     ($Queue:ident, $Popped:ty) => {
         impl<K: Clone + Eq + Hash, T: Clone> Queue for $Queue<K, T> {

@@ -14,17 +14,17 @@ use crate::progress::Progress;
 
 /// A queue that keeps every change in order, like client-go's `RealFIFO`.
 ///
-/// The queue does not group or merge changes. Therefore, the consumer receives all states of all objects in FIFO order.
-/// The queue also delivers deletions of objects that the consumer does not know.
+/// The queue does not group or merge changes, so the consumer receives all states of all objects in FIFO order. The
+/// queue also delivers deletions of objects that the consumer does not know.
 ///
 /// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue first
-/// delivers a tombstone for each object that is missing from the list. The queue then delivers each listed object as
-/// [`Delta::Replaced`]. Without known objects, the queue is *atomic*: it delivers the list as a single item. The
-/// consumer compares an atomic list with its own objects, and can replace all objects atomically.
+/// delivers a tombstone for each object that is missing from the list. After the tombstones, the queue delivers each
+/// listed object as [`Delta::Replaced`]. Without known objects, the queue is *atomic*: it delivers the list as a single
+/// item. The consumer compares an atomic list with its own objects, and can replace all objects atomically.
 ///
-/// The queue takes no lock and never waits. The queue is unbounded. Each change occupies one item until the consumer
-/// pops the item. Use a [`SharedFifo`](crate::SharedFifo) to share the queue between threads or tasks, or to limit its
-/// length.
+/// The queue takes no lock and never waits. The queue is unbounded: it keeps each change as a separate item until the
+/// consumer pops the item. Use a [`SharedFifo`](crate::SharedFifo) to share the queue between threads or tasks, or to
+/// limit its length.
 ///
 /// # Examples
 ///
@@ -51,8 +51,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The keys of the current batch: each entry contains the key's hash and the item's index. This table is a field so
-    /// that its memory is reused for each batch.
+    /// The keys of the current batch: each entry contains the key's hash and the item's index. The table of keys is a
+    /// field so that its memory is reused for each batch.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -156,10 +156,10 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// - [`StoreError::Key`] if an object has no key. None of the objects is queued. An atomic queue computes no keys,
-    ///   so it never returns this error.
-    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing, and a
-    ///   queue with known objects keeps the objects that precede the rejected object.
+    /// - [`StoreError::Key`] if an object has no key. After a key error, the queue contains none of the listed objects.
+    ///   An atomic queue computes no keys, so it never returns this error.
+    /// - [`StoreError::Transform`] if the transformer rejects an object. After a transform error, an atomic queue
+    ///   contains no listed objects, and a queue with known objects keeps the objects that precede the rejected object.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -234,7 +234,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Some(Batch { items, is_in_initial_list })
     }
 
-    /// Marks the popped items as processed.
+    /// Marks the items that were popped so far as processed.
     pub fn processed(&mut self) {
         self.progress.processed();
     }
@@ -340,7 +340,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Adds the key of `item` to `keys` and returns `true`, unless an item in the batch `items` has the same key.
+/// Returns `true` and adds the key of `item` to `keys` if `item` has a key that no item in the batch `items` has.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,

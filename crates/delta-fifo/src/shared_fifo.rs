@@ -63,18 +63,18 @@ pub struct SharedFifo<Q> {
 
 /// The configuration of a [`SharedFifo`].
 pub struct SharedFifoConfig {
-    /// [`room`](SharedFifo::room) waits while the queue contains at least this many items. The default is 2,000, as in
+    /// The number of queued items at which [`room`](SharedFifo::room) starts to wait. The default is 2,000, as in
     /// client-go.
     pub bound: usize,
-    /// Receives the queue's metrics. `None` disables metrics.
+    /// The receiver of the queue's metrics, or `None` to disable metrics.
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
-/// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls these methods while it is locked, so the
-/// last reported values match the queue. The methods must not block or access the queue.
+/// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls the methods of `FifoMetrics` while it is
+/// locked, so the last reported values match the queue. The methods must not block or access the queue.
 ///
-/// If a method panics, the call that changed the queue wakes all waiters. Then, the call resumes the panic, unless it
-/// returns popped items. See the [panics of a guard](Guard#panics).
+/// If a method panics, the call that changed the queue first wakes all waiters. After waking the waiters, the call
+/// resumes the panic, unless the call returns popped items. See the [panics of a guard](Guard#panics).
 pub trait FifoMetrics: Send + Sync {
     /// Reports the number of queued items: client-go's gauge `informer_queued_items`.
     fn queued(&self, items: usize);
@@ -89,14 +89,14 @@ pub trait FifoMetrics: Send + Sync {
 ///
 /// Dropping the guard also resumes the first panic of the metrics or a waker, after all waiters are awake. The panic is
 /// not resumed if the thread is already panicking. [`take`](SharedFifo::take) and [`process`](SharedFifo::process) drop
-/// such a panic and return their result, because the popped items would be lost. The panic hook has already reported the
-/// panic.
+/// such a panic and return their result, because the popped items would be lost. The panic hook reports every panic,
+/// even if it is not resumed.
 pub struct Guard<'a, Q: Queue> {
-    // This field is declared first, so that the lock is released before the other fields wake the waiters.
+    // The lock guard is the first field, so that the lock is released before the other fields wake the waiters.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items that the consumer is processing. Dropping the guard marks these items as processed.
+    /// The popped items that the consumer is processing. Dropping the `Guard` marks the popped items as processed.
     in_process: Option<InProcess>,
     after: After,
 }
@@ -118,7 +118,7 @@ struct Claim<'a, Q: Queue> {
 
 #[derive(Clone, Copy)]
 struct InProcess {
-    /// `None` if metrics are disabled.
+    /// The time when the items were popped, or `None` if metrics are disabled.
     since: Option<Instant>,
 }
 
@@ -147,13 +147,13 @@ impl<Q: Queue> SharedFifo<Q> {
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits until the queue can be locked, even if the queue is full. Use this method for lookups, for `close`, and
-    /// for changes that must not wait for a slow consumer.
+    /// Blocks until the queue is locked, even if the queue is full. Use this method for lookups, for `close`, and for
+    /// changes that must not wait for a slow consumer.
     ///
     /// # Panics
     ///
-    /// Panics if a function that [`process`](Self::process) runs calls this method, because the call would deadlock. A
-    /// function that is passed to `process` should use the queue that it receives as an argument.
+    /// Panics if a function that was passed to [`process`](Self::process) calls this method, because the call would
+    /// deadlock. A function that was passed to `process` should use the queue that it receives as an argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -175,8 +175,8 @@ impl<Q: Queue> SharedFifo<Q> {
     /// Waits until the queue contains fewer items than the bound, and then locks the queue. Use this method in
     /// producers to slow them down when the consumer is slow. If the queue is closed, this method ignores the bound.
     ///
-    /// The guard is not `Send`, so drop it before you `.await`. Each change wakes all waiting producers, even if only one
-    /// of them finds room.
+    /// The guard is not `Send`, so drop it before you `.await`. Each change of the queue wakes all waiting producers,
+    /// even if only one producer finds room.
     ///
     /// # Cancel safety
     ///
@@ -197,8 +197,9 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// After `pop`, the popped object would be missing from both the queue and the known objects. If `replace` ran
-    /// before the consumer updates the known objects, it would not detect the deletion of the popped object.
+    /// Panics if the queue uses [known objects](Queue::has_known_objects), because after `pop`, the popped object would
+    /// be missing from both the queue and the known objects. A `replace` before the consumer updates the known objects
+    /// would then not detect the deletion of the popped object. Also panics in the same cases as [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
@@ -220,8 +221,8 @@ impl<Q: Queue> SharedFifo<Q> {
 
     /// Waits until `pop` returns items, and calls `process` with the queue and the items. Returns the result of `process`.
     ///
-    /// The queue stays locked while `process` runs, as queues with [known objects](Queue::has_known_objects) require.
-    /// Therefore, `process` should do no more than update the known objects.
+    /// The queue stays locked while `process` runs, as queues with [known objects](Queue::has_known_objects) require,
+    /// so `process` should do no more than update the known objects.
     ///
     /// If `process` panics, the popped items are lost, but the queue remains usable.
     ///
@@ -351,14 +352,14 @@ impl Waiters {
 }
 
 impl<Q: Queue> Guard<'_, Q> {
-    /// Tries to pop items. Returns `None` if no item is available yet.
+    /// Tries to pop items, and returns `None` if no item is available yet.
     fn try_pop<P>(&mut self, pop: &mut impl FnMut(&mut Q) -> Option<P>) -> Option<Result<P, FifoClosed>> {
         if self.state.is_claimed {
             return None;
         }
         let observed = |queue: &Q| (queue.len(), queue.has_synced(), queue.is_closed());
         let before = observed(self);
-        // If `pop` panics, the waiters are woken.
+        // Set this flag before calling `pop`, so that the waiters are woken even if `pop` panics.
         self.has_changed = true;
         let popped = pop(&mut self.state.queue);
         // Wake-ups without a change would make two waiting consumers wake each other forever.

@@ -40,7 +40,7 @@ pub trait Store<K, T> {
     /// Returns the same errors as [`add`](Self::add).
     fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError>;
 
-    /// Makes a queue deliver the known objects again. Does nothing for a cache.
+    /// Makes a queue deliver the known objects again. In a cache, this method does nothing.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ pub trait Store<K, T> {
     fn get_by_key(&self, key: &K) -> Option<Self::Entry>;
 }
 
-/// A write in a [`Store::transaction`]. The name is client-go's.
+/// A write in a [`Store::transaction`]. The name of this type comes from client-go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transaction<T> {
     /// A call of [`Store::add`].

@@ -30,7 +30,7 @@ impl<F: Future> Wait<F> {
         loop {
             match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(output) => return output,
-                // If the thread was unparked after the poll, `park` returns immediately. Therefore, no wake-up is lost.
+                // If the thread was unparked after the poll, `park` returns immediately, so no wake-up is lost.
                 Poll::Pending => thread::park(),
             }
         }

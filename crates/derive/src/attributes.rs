@@ -43,7 +43,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes read so far. The required attributes `group` and `version` may still be missing.
+/// The attributes that have been read so far. The required attributes `group` and `version` may still be missing.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,
@@ -273,7 +273,8 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.bytes().all(letters) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-/// Returns `true` if the API server accepts `kind`. The lowercase kind must be a DNS label that begins with a letter.
+/// Returns `true` if the API server accepts `kind` as the name of a kind. In lower case, the name must be a DNS label
+/// that begins with a letter.
 pub(crate) fn is_kind(kind: &str) -> bool {
     let label = kind.to_lowercase();
     is_label(&label) && label.len() <= 63 && label.starts_with(|first: char| first.is_ascii_lowercase())

@@ -39,7 +39,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Checks that the type is a struct with a `metadata` field. Returns the `status` field, if any.
+/// Checks that the type is a struct with a `metadata` field, and returns the `status` field, if
+/// any.
 fn check_shape(input: &DeriveInput) -> Result<Option<&Field>> {
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "a resource has no type parameters or lifetimes"));

@@ -1,7 +1,7 @@
 //! The derive macro for custom resources.
 //!
 //! Use this macro through the `pintle-crd` or `pintle` crate. The documentation of `pintle-crd` describes the
-//! attributes.
+//! attributes of the macro.
 //!
 //! - [`macro@Resource`] implements `Object`, `Resource` and `CustomResource`.
 

@@ -4,7 +4,7 @@ use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::{Attribute, DeriveInput, Error, Field, Meta, Result, Type};
 
-/// Checks that the status type supports an object without a status. The API server accepts objects without a status.
+/// Checks that the status type supports an object without a status, which the API server accepts.
 pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
     if is_option(&status.ty) || has_default(&status.attrs) || has_default(&input.attrs) {
         return Ok(());
@@ -17,7 +17,7 @@ pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
 fn is_option(found: &Type) -> bool {
     match found {
         Type::Path(found) => found.path.segments.last().is_some_and(|last| last.ident == "Option"),
-        // A type that is passed to a `macro_rules!` macro is wrapped in a group.
+        // Look inside the group that surrounds a type from a `macro_rules!` macro.
         Type::Group(found) => is_option(&found.elem),
         Type::Paren(found) => is_option(&found.elem),
         _ => false,

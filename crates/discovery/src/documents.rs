@@ -22,9 +22,8 @@ use super::{aggregated, etag, openapi, openapi_v2};
 use crate::legacy::group_list;
 use crate::legacy::paths;
 
-/// A server's discovery and OpenAPI documents. Documents are created on request. A document is created on a blocking
-/// thread, because creating a document takes a long time. At most one OpenAPI document and one discovery document are
-/// created at the same time.
+/// A server's discovery and OpenAPI documents. Each document is created on request, on a blocking thread, because its
+/// creation takes a long time. At most one OpenAPI document and one discovery document are created at the same time.
 #[derive(Debug)]
 pub struct Documents {
     cache: Mutex<DocumentCache>,
@@ -51,7 +50,7 @@ pub enum DocumentScope {
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
     Version(GroupVersion, DocumentForm),
-    /// All kinds, in one OpenAPI 2 document.
+    /// All kinds of the server, in one OpenAPI 2 document.
     All(DocumentForm),
 }
 
@@ -69,7 +68,7 @@ pub enum DocumentForm {
 pub enum Listing {
     /// The aggregated document of `/api` or `/apis`, with all resources.
     Aggregated {
-        /// If `true`, the document describes `/api` with the core group. Otherwise, it describes `/apis`.
+        /// Whether the document describes `/api` with the core group, or `/apis` otherwise.
         core: bool,
     },
     /// The list of all API groups, at `/apis`.
@@ -87,7 +86,7 @@ pub struct Document {
     pub bytes: Bytes,
 }
 
-/// The kinds that a document describes. Two sets of kinds are identical if they have the same address.
+/// The kinds that a document describes. Two sets of kinds count as identical if they have the same address.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
@@ -96,11 +95,12 @@ impl Documents {
         Self { is_inline: true, ..Self::default() }
     }
 
-    /// Returns the document from the cache, or creates it. Returns `None` if the group and version are not served.
+    /// Returns the document from the cache, or creates it. Returns `None` if the server does not serve the group and
+    /// version.
     ///
     /// # Errors
     ///
-    /// Returns an error if the creation of the document panicked.
+    /// Returns an error if creating the document panicked.
     pub async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
         let Some(subject) = scope.subject(served) else { return Ok(None) };
         if let Some(document) = self.cache().find(&scope, &subject) {
@@ -110,7 +110,7 @@ impl Documents {
             return Ok(Some(self.make(served, scope, &subject)));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
-        // The semaphores are never closed, so acquiring a permit cannot fail. If the caller is cancelled, the task
+        // Acquiring a permit cannot fail, because no code closes the semaphores. If the caller is cancelled, the task
         // keeps the permit until it has created the document.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
@@ -147,7 +147,7 @@ impl Documents {
     }
 
     /// Returns the list of documents, sorted by group and version. The path of each document contains a hash of its
-    /// content, so clients can cache it forever.
+    /// content, so that clients can cache the document forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {
@@ -182,7 +182,7 @@ impl DocumentScope {
 }
 
 impl Listing {
-    /// Returns the document as a JSON value.
+    /// Builds the discovery document as a JSON value.
     pub fn value(self, served: &Kinds) -> Json {
         match self {
             Self::Aggregated { core } => aggregated(served, core),

@@ -1,14 +1,14 @@
 //! Discovery documents and OpenAPI documents of an API server.
 //!
-//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`Documents`] encodes and caches the documents. A [`DocumentScope`] selects a document, and a [`DocumentForm`] its
-//!   encoding.
+//! - [`Documents`] encodes and caches discovery documents and OpenAPI documents. A [`DocumentScope`] selects a
+//!   document, and a [`DocumentForm`] its encoding.
 //! - [`api_versions`], [`group`] and [`resource_list`] describe groups, versions and resources in the legacy form.
 //! - [`inlined`] returns the schema of a kind without references.
 //!
-//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)). It does not serve HTTP. Start with
-//! `documents.rs`.
+//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)). The crate does not serve HTTP. Start
+//! reading with `documents.rs`.
 //!
 //! ```
 //! use pintle_kinds::Kinds;
@@ -40,7 +40,7 @@ fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Returns a kind's `storageVersionHash`. Returns `None` if objects of the kind are not stored.
+/// Returns a kind's `storageVersionHash`, or `None` if objects of the kind are not stored.
 fn storage_version_hash(kind: &Kind) -> Option<String> {
     use base64::Engine as _;
     let stored = kind.stored_version.as_ref()?;
@@ -48,8 +48,8 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
 }
 
-/// Returns the group, version and kind of a subresource. Returns `None` if the subresource has the same group and
-/// version as its resource.
+/// Returns the group, version and kind of a subresource, or `None` if it has the same group and version as its
+/// resource.
 fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

@@ -38,7 +38,7 @@ pub(super) fn version(custom: bool) -> &'static str {
 
 fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
     let mut names = if custom { Vec::new() } else { vec!["meta.APIResourceList"] };
-    // Objects of some kinds, such as reviews, are not stored.
+    // Check for stored objects, because objects of some kinds, such as reviews, are not stored.
     let stored = kinds.iter().any(|kind| kind.supports(Verb::List));
     if stored {
         names.extend(["meta.ObjectMeta", "meta.ListMeta", "meta.Status", "meta.DeleteOptions"]);

@@ -12,25 +12,26 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// The encoding of a JSON value in a protobuf message. If a JSON value has another type, it is omitted.
+/// The encoding of a JSON value in a protobuf message, which omits values of another type.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
     Flag,
     Integer,
     Double,
-    /// Any value, encoded as YAML in a separate message.
+    /// A value of any type, encoded as YAML in a separate message.
     Any,
-    /// A list. Each item is encoded as a separate field.
+    /// A list. Each list item is encoded as a separate field.
     Each(&'static ProtoShape),
     One(&'static ProtoMessage),
-    /// A message with exactly one set field. The function selects the field for a value.
+    /// A message with exactly one set field. The function selects the set field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message for an object. Each table entry contains the name, the field number and the encoding of a member. The
-/// first entry that matches a member applies. A name that ends with a star matches all members whose names start with
-/// the text before the star. Each of these members is encoded as a message with a name and a value.
+/// A message that encodes an object. Each table entry contains the name, the field number and the encoding of a
+/// member. The first table entry that matches a member applies. A name that ends with a star matches all members whose
+/// names start with the text before the star. Each member that matches such a name becomes a message with a name and a
+/// value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
@@ -43,8 +44,8 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the field number and the encoding of a member. The boolean is `true` if the encoded message also
-    /// contains the name of the member.
+    /// Returns the field number and the encoding of a member. The returned boolean is `true` if the encoded message
+    /// also contains the name of the member.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -78,7 +79,7 @@ impl ProtoV2 {
         to.extend(out.finish());
     }
 
-    /// Returns the document. `head` contains all members of the document except paths and definitions.
+    /// Returns the encoded document. `head` contains all members of the document except paths and definitions.
     pub(super) fn finish(self, head: &Map) -> Vec<u8> {
         let mut out = Backwards::default();
         out.bytes(9, &self.definitions);
@@ -126,8 +127,8 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// The maximum nesting depth of values that are written on several lines. For deeper values, the indentation would be
-/// longer than the content.
+/// The maximum nesting depth of values that are written on several lines. The indentation of deeper values would be
+/// longer than their content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

@@ -1,4 +1,4 @@
-//! Creates the OpenAPI 2 document of all kinds. The document is a conversion of the merged OpenAPI 3 documents.
+//! Creates the OpenAPI 2 document of all kinds. This document is a conversion of the merged OpenAPI 3 documents.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use pintle_schema::openapi::PLACE;
 
 use super::openapi;
 
-/// The two largest members of the document, `paths` and `definitions`. [`parts`] passes their entries one by one.
+/// An entry of the two largest members of the document, `paths` and `definitions`, which [`parts`] passes one by
+/// one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
@@ -109,8 +110,8 @@ fn media_types(body: &Json) -> Vec<Json> {
     content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// Returns the schema of a request or response body, which is the same for all media types. Returns null if the body
-/// has no content.
+/// Returns the schema of a request or response body, which is the same for all media types, or null for a body
+/// without content.
 fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
@@ -124,7 +125,7 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts a definition's schema. If a kind preserves unknown fields, its properties are removed, because kubectl
+/// Converts a definition's schema. Removes the properties of a kind that preserves unknown fields, because kubectl
 /// would reject all fields that the properties do not list.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
@@ -139,8 +140,9 @@ fn definition(schema: Json) -> Json {
     open
 }
 
-/// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown
-/// fields, also removes its type and its nested schemas. Clients of version 2 would otherwise reject valid objects.
+/// Converts a schema to OpenAPI 2, without alternatives and defaults. If a schema is nullable or preserves unknown
+/// fields, also removes its type and its nested schemas. With its type and nested schemas, OpenAPI 2 clients would
+/// reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");
@@ -188,7 +190,7 @@ fn lowered(mut schema: Json) -> Json {
         let place = format!("#/definitions/{name}");
         members.insert("$ref", place.into());
     }
-    // A field that may be a number or a string has the type `string` in version 2.
+    // A field that may be a number or a string has the type `string` in OpenAPI 2.
     if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
         schema.set_default("type", "string");
     }
@@ -234,8 +236,7 @@ mod tests {
                 json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
                 json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
-            // In this schema, `oneOf` is the name of a property, so its value is a schema and not a list of
-            // alternatives.
+            // The property named `oneOf` in this schema has a schema as its value, not a list of alternatives.
             (
                 json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
                 json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),

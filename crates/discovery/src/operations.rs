@@ -59,7 +59,8 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // kube-apiserver writes the kind of the custom resource for all of its paths, including subresources.
+                // As in kube-apiserver, all paths of a custom resource, including subresources, contain the kind of
+                // the custom resource.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
@@ -98,7 +99,7 @@ impl PathItem<'_> {
         }
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
-        // If a path has only one operation, the path declares the parameters of the operation.
+        // If a path has only one operation, declare the operation's parameters on the path.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
             if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
@@ -139,7 +140,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Omit empty lists, as Go does. Go's OpenAPI readers do not expect empty lists.
+        // Omit empty lists, as Go does, because Go's OpenAPI readers do not expect them.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -168,7 +169,8 @@ impl PathItem<'_> {
 
     /// Returns the operation ID, which is unique in the server.
     fn id(&self, verb: Verb) -> String {
-        // For `deletecollection`, the ID begins with `delete` and contains `Collection` after the group and version.
+        // For `deletecollection`, the operation ID begins with `delete` and contains `Collection` after the group and
+        // version.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
         let scope = if self.path.contains("{namespace}") { "Namespaced" } else { "" };
         let subresource = camel(self.subresource.name(), true);
@@ -266,8 +268,8 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have a
-/// single route.
+/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have
+/// such a single route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
@@ -299,7 +301,7 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the group and version as they appear in operation IDs, after the verb.
+/// Returns the group and version as operation IDs contain them, after the verb.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }
@@ -316,8 +318,7 @@ fn article(noun: &str) -> &'static str {
     }
 }
 
-/// Removes the characters that are not allowed in an identifier. The letter after each removed character becomes
-/// upper-case.
+/// Removes the characters that an identifier must not contain, and makes the letter after each of them upper-case.
 fn camel(text: &str, mut large: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.trim_end_matches(".k8s.io").char_indices() {

@@ -20,7 +20,7 @@ use crate::series_event::SeriesEvent;
 use crate::sink::{CoreSink, Retry, SeriesSink};
 use crate::watcher::{EventWatcher, Watch};
 
-/// The configuration of an [`EventBroadcaster`]. The defaults match client-go.
+/// The configuration of an [`EventBroadcaster`]. The default values match client-go.
 ///
 /// # Examples
 ///
@@ -36,19 +36,19 @@ use crate::watcher::{EventWatcher, Watch};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// The capacity of the queue of each sink and watcher. The minimum is 1. The default is 1000. New events are
-    /// dropped while a queue is full.
+    /// The capacity of the queue of each sink and watcher, which is at least 1 and by default 1000. New events are dropped while a queue
+    /// is full.
     pub queue: usize,
-    /// The maximum number of attempts to write an event to an unreachable server. The minimum is 1. The default is 12.
+    /// The maximum number of attempts to write an event to an unreachable server, which is at least 1 and by default 12.
     pub tries: u32,
-    /// The pause between two attempts to write an event. The default is 10 s.
+    /// The pause between two attempts to write an event, by default 10 s.
     pub retry_pause: Duration,
     /// Limits how many `v1` events the sinks write.
     pub correlator: CorrelatorConfig,
     /// Determines when sinks update and end event series of the `events.k8s.io` API.
     pub series: SeriesConfig,
-    /// The metrics provider. `None` disables metrics. The broadcaster and its recorders keep the provider alive. Each
-    /// metric is summed over all sinks of the broadcaster. Broadcasters with the same provider share their metrics.
+    /// The metrics provider, or `None` to disable metrics. The broadcaster and its recorders keep this provider alive. Each metric is
+    /// summed over all sinks of the broadcaster. Broadcasters with the same provider share their metrics.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -122,9 +122,9 @@ impl EventBroadcaster {
         Self { hub, config: Box::new(config), stop, sinks, _open }
     }
 
-    /// Adds a sink that writes `v1` events with `api`. Each sink counts repetitions, combines similar events and limits
-    /// the rate of events on its own. The sink writes each event to the namespace of the event's object, so `api` needs
-    /// write access to all of these namespaces.
+    /// Adds a sink that writes `v1` events with `api`. Each sink counts repetitions, combines similar events and limits the rate of events
+    /// independently. The sink writes each event to the namespace of the event's object, so `api` needs write access to all of these
+    /// namespaces.
     ///
     /// # Panics
     ///
@@ -134,18 +134,17 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Adds a sink that writes `events.k8s.io/v1` events with `api`. Repetitions of an event are written as a series.
-    /// The sink writes the count of a series when the event is first repeated, at each [refresh
-    /// interval](SeriesConfig::refresh), when the series [ends](SeriesConfig::finish), and at shutdown.
+    /// Adds a sink that writes `events.k8s.io/v1` events with `api`. The sink writes repetitions of an event as a series. The sink writes
+    /// the count of a series when the event is first repeated, at each [refresh interval](SeriesConfig::refresh), when the series
+    /// [ends](SeriesConfig::finish), and at shutdown.
     ///
     /// The sink detects from the response to the first event whether the server supports the `events.k8s.io/v1` API. If
     /// the server lacks this API, the sink writes `v1` events with `fallback`, like
     /// [`start_recording_to_sink`](Self::start_recording_to_sink).
     ///
-    /// The `events.k8s.io/v1` API requires a qualified component name, such as `example.com/website-controller`. If the
-    /// action is missing, the sink uses the reason instead. If the host is missing, the sink builds the instance from
-    /// the component name and the host name of this machine. The sink truncates messages to 1024 bytes, and reasons,
-    /// actions and instances to 128 bytes.
+    /// The `events.k8s.io/v1` API requires a qualified component name, such as `example.com/website-controller`. The sink uses the reason
+    /// as the action if the action is missing. If the host is missing, the sink builds the instance from the component name and the host
+    /// name of this machine. The sink truncates messages to 1024 bytes, and reasons, actions and instances to 128 bytes.
     ///
     /// # Panics
     ///
@@ -169,9 +168,8 @@ impl EventBroadcaster {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher that receives each event that is recorded from now on, if `filter` accepts it. `filter` runs
-    /// on the thread that records the event, so it should be fast. If `filter` panics, the watcher does not receive the
-    /// event.
+    /// Returns a watcher that receives each event that is recorded from now on, if `filter` accepts it. `filter` runs on the thread that
+    /// records the event, so it should be fast. If `filter` panics, the watcher does not receive this event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
@@ -183,10 +181,10 @@ impl EventBroadcaster {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Writes the queued events and the counts of all series, and then stops the broadcaster. The broadcaster rejects
-    /// new events, and attempts to write each queued event one more time. After `timeout`, the broadcaster stops even
-    /// if events are still queued. Returns the counts of all events recorded through this broadcaster. Unwritten events
-    /// are counted as failed. Each watcher can still receive the events that are already in its queue.
+    /// Writes the queued events and the counts of all series, and then stops the broadcaster. During the shutdown, the broadcaster rejects
+    /// new events, and attempts to write each queued event one more time. After `timeout`, the broadcaster stops even if some events are
+    /// still queued. Returns the counts of all events recorded through this broadcaster, with unwritten events as failed. Each watcher can
+    /// still receive the events that are already in its queue.
     ///
     /// # Cancel safety
     ///
@@ -224,7 +222,7 @@ impl EventBroadcaster {
     }
 }
 
-/// Returns the host name. The host name of a pod is the pod's name.
+/// Returns the host name, which is the pod's name in a pod.
 fn host() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);

@@ -1,4 +1,4 @@
-//! Limits how many events are written to the server.
+//! Limits how many events the sinks write to the server.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,26 +14,27 @@ use crate::lru::Lru;
 /// The prefix of the message of an event that combines several similar events.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
-/// The limits of a [`Correlator`]. The defaults match client-go.
+/// The limits of a [`Correlator`]. The default values match client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The sink starts to combine messages about the same subject when it has received this number of different
-    /// messages. For example, with a value of 10, the tenth message and all later messages are combined into one event.
-    /// The default is 10.
+    /// The sink starts to combine messages about the same subject when it has received this number of different messages.
+    /// For example, with the default of 10, the sink combines the tenth message and all later messages into one event.
     pub max_similar: usize,
-    /// The maximum time between two similar messages that the sink combines into one event. The default is 10 minutes.
+    /// The maximum time between two similar messages that the sink combines into one event. The default interval is 10
+    /// minutes.
     pub similar_interval: Duration,
     /// The burst size of the spam filter: how many events of one flow the sink may write without delay.
-    /// [`spam_key`](Self::spam_key) determines an event's flow. The default is 25.
+    /// [`spam_key`](Self::spam_key) determines an event's flow. The default burst size is 25.
     pub spam_burst: u32,
-    /// How often the spam filter admits another event of a flow after the burst is exhausted. The default is 5 minutes.
+    /// How often the spam filter admits another event of a flow after the burst is exhausted. The default interval is 5
+    /// minutes.
     pub spam_refill: Duration,
-    /// The maximum number of flows that the sink keeps in memory. The same limit applies to the number of groups of
-    /// similar events and to the number of events. 0 is treated as 1. The default is 4096.
+    /// The maximum number of flows that the sink keeps in memory, by default 4096. The limit also applies to groups of
+    /// similar events, and to events. 0 is treated as 1.
     pub cache_size: usize,
     /// A function that returns the key of the event's flow. The spam filter limits the rate of each flow separately. By
-    /// default, the key consists of the event's source, object and type, so events with different reasons share one
-    /// limit. If the function panics, the event is counted as failed and is not written.
+    /// default, the key consists of the event's source, object and type, so events with different reasons share one limit.
+    /// If the function panics, the event is counted as failed and is not written.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -55,8 +56,8 @@ pintle_meta::debug_struct!(CorrelatorConfig { max_similar, similar_interval, spa
 /// Decides how recorded events are written to the server. A [`Correlator`] counts repetitions, combines similar events,
 /// and limits the rate of events.
 ///
-/// [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the caller must
-/// take. A `Correlator` performs no I/O and does not read the clock.
+/// [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the caller must take. The
+/// correlator performs no I/O and does not read the clock.
 ///
 /// # Examples
 ///
@@ -89,7 +90,7 @@ struct Similar {
     last: Instant,
 }
 
-/// The number of events with the same key, and the identity of the event that the server stores for them.
+/// The number of events with the same key, and the identity of the event that the server stores for this key.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
@@ -103,7 +104,7 @@ struct Known {
 pub enum Verdict {
     /// Create the event.
     Create(Correlated),
-    /// Update the stored event with this merge patch. If the stored event no longer exists, create the event again.
+    /// Update the stored event with this merge patch. If the stored event no longer exists on the server, create it again.
     Patch(Correlated, ObjectKey, Value),
     /// Do not write the event, because the spam filter has rejected it.
     Skip,
@@ -160,8 +161,7 @@ impl Correlator {
         }
     }
 
-    /// Records that the server has stored the event. The correlator then counts repetitions by updating the stored
-    /// event.
+    /// Records that the server has stored the event. To count further repetitions, the correlator updates the stored event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -169,7 +169,7 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event to write, the key under which it is counted, and whether it is a combined event. An event is
+    /// Returns the event to write, the key under which it is counted, and whether it is a combined event. The event is
     /// combined if the number of similar messages has reached the limit.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
@@ -191,8 +191,8 @@ impl Correlator {
     }
 }
 
-/// Returns a key that is the same for all similar events. The key contains all fields except the message and the field
-/// path of the object.
+/// Returns a key that similar events share. This key contains all fields except the message and the field path of the
+/// object.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),

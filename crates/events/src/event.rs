@@ -31,20 +31,20 @@ pub struct Event {
     /// The component that recorded the event.
     #[serde(default)]
     pub source: EventSource,
-    /// When the event first occurred.
+    /// The time at which the event first occurred.
     pub first_timestamp: Option<Time>,
-    /// When the event last occurred.
+    /// The time at which the event last occurred.
     pub last_timestamp: Option<Time>,
-    /// The number of occurrences.
+    /// The number of occurrences of the event.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub count: i32,
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// When the event first occurred. Recorders for the `events.k8s.io` API set this field.
+    /// The time at which the event first occurred, which recorders for the `events.k8s.io` API set.
     pub event_time: Option<MicroTime>,
-    /// The name of the controller that recorded the event, such as `example.com/website-controller`. Recorders for the
-    /// `events.k8s.io` API set this field.
+    /// The name of the controller that recorded the event, such as `example.com/website-controller`. Only recorders
+    /// for the `events.k8s.io` API set this name.
     #[serde(default)]
     pub reporting_component: String,
     /// The instance of the controller, such as the name of its pod.
@@ -56,18 +56,18 @@ pub struct Event {
     /// A second object involved in the event, such as the node that a pod was bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// The repetitions of the event. Recorders for the `events.k8s.io` API set this field.
+    /// The repetitions of the event, which recorders for the `events.k8s.io` API set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// All fields that this struct does not declare.
+    /// All other fields of the event, which this struct does not declare.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
 
-/// Formats the event like client-go's `FakeRecorder`: `Normal Pulled done`, followed by the annotations, if any. The
-/// alternate form `{:#}` also includes the kind of the object.
+/// Formats the event like client-go's `FakeRecorder`, as in `Normal Pulled done`, followed by the annotations, if any.
+/// The alternate form `{:#}` also includes the kind of the object.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.event_type, self.reason, self.message)?;
@@ -91,7 +91,7 @@ pub struct EventSeries {
     /// The number of occurrences when the series was last updated, at least 2.
     #[serde(default)]
     pub count: i32,
-    /// When the event last occurred before the series was last updated.
+    /// The time at which the event last occurred before the last update of the series.
     pub last_observed_time: Option<MicroTime>,
 }
 
@@ -121,7 +121,7 @@ pub struct ObjectReference {
     /// The object's kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The object's namespace. Empty for cluster-scoped objects.
+    /// The object's namespace, or an empty string for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The object's name.
@@ -133,8 +133,8 @@ pub struct ObjectReference {
     /// The `resourceVersion` that the object had when the event was recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The part of the object that the event describes, such as `spec.containers{web}`. Empty if the event describes
-    /// the whole object.
+    /// The part of the object that the event describes, such as `spec.containers{web}`, or an empty string for the
+    /// whole object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
 }
@@ -154,7 +154,7 @@ impl<T: Resource> From<&T> for ObjectReference {
     }
 }
 
-/// The source of events.
+/// The program that records events, with its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct EventSource {
     /// The name of the program that recorded the event, such as `website-controller`.
@@ -168,7 +168,7 @@ pub struct EventSource {
 /// The severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// The event is only information.
+    /// The event is informational and reports no problem.
     Normal,
     /// The event reports a possible problem.
     Warning,

@@ -1,4 +1,4 @@
-//! A recorder for tests.
+//! A recorder that stores events for tests.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use crate::watcher::{EventWatcher, Watch};
 /// A recorder that stores events for tests, like client-go's `FakeRecorder`. The fake recorder does not contact a
 /// server and does not require a tokio runtime.
 ///
-/// The `Display` output of an [`Event`] matches client-go, so tests can compare strings. Unlike in client-go, recording
-/// an event never blocks the caller. If the buffer is full, new events are dropped and [counted](Self::dropped).
+/// The `Display` output of an [`Event`] matches client-go, so tests can compare strings. Unlike in client-go, recording an
+/// event never blocks the caller. If the buffer of the fake recorder is full, new events are dropped and
+/// [counted](Self::dropped).
 ///
 /// # Examples
 ///
@@ -40,8 +41,8 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake recorder that stores up to `buffer` events until [`take`](Self::take) is called. A `buffer` of 0
-    /// is treated as 1.
+    /// Creates a fake recorder that stores up to `buffer` events until a call to [`take`](Self::take). A `buffer` of 0 is
+    /// treated as 1.
     pub fn new(buffer: usize) -> Self {
         let (watch, events) = Watch::new(buffer, |_| true);
         let hub = Arc::new(Hub::new(Counters::new(None)));

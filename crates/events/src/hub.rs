@@ -9,12 +9,11 @@ use crate::event::{Event, EventType};
 use crate::metrics::Counters;
 use crate::watcher::Watch;
 
-/// Delivers events to all listeners without blocking the caller. If the queue of a listener is full, this listener
-/// misses the event.
+/// Delivers events to all listeners without blocking the caller. A listener whose queue is full misses the event.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners, or `None` once the broadcaster has been dropped. The list is replaced on each change, so the hub
+    /// The listeners, or `None` once the broadcaster has been dropped. Each change replaces the list, so that the hub
     /// can clone the `Arc` and call the listeners without holding the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
@@ -35,9 +34,9 @@ impl Hub {
         self.change(|listeners| listeners.push(listener));
     }
 
-    /// Removes all listeners. Removed listeners can still receive the events in their queues.
+    /// Removes all listeners. Listeners can still receive the events in their queues after their removal.
     pub(crate) fn close(&self) {
-        // Drop the listeners after the lock is released, because dropping a filter can run user code.
+        // Drop the listeners after releasing the lock, because dropping a filter can run user code.
         let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(listeners);
     }

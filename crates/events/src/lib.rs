@@ -23,13 +23,13 @@
 //!
 //! # Main types
 //!
-//! - An [`EventRecorder`] records events from any code in a program. Recording never blocks.
-//! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes events
-//!   to a server. Shutting down the broadcaster returns the [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the
-//!   metrics provider.
+//! - An [`EventRecorder`] records events from any code in a program. Recording an event does not block.
+//! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes these
+//!   events to a server. Shutting down the broadcaster returns the [`EventCounts`]. [`BroadcasterConfig::metrics`] sets
+//!   the metrics provider.
 //! - An [`Event`] is a `v1` event. An [`ObjectReference`] names the object that an event describes. A [`Correlator`]
 //!   decides whether to create an event, count it as a repetition, combine it with similar events, or drop it. The
-//!   correlator does no I/O.
+//!   correlator performs no I/O.
 //! - A [`SeriesEvent`] is an `events.k8s.io/v1` event, whose repetitions form an [`EventSeries`].
 //! - A [`FakeRecorder`] stores recorded events for tests.
 

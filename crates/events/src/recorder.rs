@@ -9,11 +9,11 @@ use pintle_meta::{Time, TypeMeta};
 use crate::event::{Event, EventSource, EventType, ObjectReference};
 use crate::hub::Hub;
 
-/// Records events for one component. Clones are cheap.
+/// Records events for one component, and is cheap to clone.
 ///
-/// Recording an event never blocks the caller and never fails. If events are recorded faster than the sinks can write
-/// them, the newest events are dropped and counted. Events are informational: a program must not rely on an event being
-/// written.
+/// Recording an event does not block the caller and does not fail. If events are recorded faster than the sinks can
+/// write them, the newest events are dropped and counted. Events are informational: a program must not rely on an event
+/// being written.
 ///
 /// # Examples
 ///
@@ -36,8 +36,8 @@ impl EventRecorder {
         Self { source, hub, last_nanos: Arc::default() }
     }
 
-    /// Records an event about an object. `about` is an [`ObjectReference`] or a reference to any object that implements
-    /// [`Resource`](pintle_meta::Resource).
+    /// Records an event about an object. The argument `about` is an [`ObjectReference`] or a reference to any object
+    /// that implements [`Resource`](pintle_meta::Resource).
     ///
     /// `reason` is one word in upper camel case, and is the same for all events of a kind. `message` is a
     /// human-readable sentence.
@@ -59,8 +59,8 @@ impl EventRecorder {
 
     /// Records an event with additional fields, such as an action, a related object, annotations or labels.
     ///
-    /// The recorder fills in a missing source, time, namespace or name. A missing type becomes `Normal`. Events with an
-    /// unknown type are dropped, because servers would reject them.
+    /// The recorder fills in a missing source, time, namespace or name. An event without a type becomes `Normal`. The
+    /// recorder drops events with an unknown type, because servers would reject them.
     ///
     /// # Examples
     ///
@@ -108,8 +108,7 @@ impl EventRecorder {
         event
     }
 
-    /// Returns a name for an event. The name consists of the name of the object and a number that is unique among the
-    /// events of this recorder.
+    /// Returns a name for an event, made from the name of the object and a number that is unique in this recorder.
     fn name(&self, object: &str, now: Timestamp) -> String {
         const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);

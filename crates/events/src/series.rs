@@ -8,18 +8,17 @@ use crate::event::{EventSeries, ObjectReference};
 use crate::lru::Lru;
 use crate::series_event::SeriesEvent;
 
-/// The limits for event series in the `events.k8s.io` API. The defaults match client-go.
+/// The limits for event series in the `events.k8s.io` API. The default values match client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// The interval at which the sink writes an ongoing series. Each write updates the count on the server and keeps
-    /// the server from deleting the event. The default is 30 minutes.
+    /// The interval at which the sink writes an ongoing series. Each periodic write of a series updates the count on
+    /// the server and keeps the server from deleting the event. The default interval is 30 minutes.
     pub refresh: Duration,
     /// The time from the last repetition of an event to the end of its series. The sink also forgets events that were
-    /// not repeated during this time. The default is 6 minutes.
+    /// not repeated during this time. The default time is 6 minutes.
     pub finish: Duration,
-    /// The maximum number of events that the sink keeps in memory. 0 is treated as 1. The default is 4096. If this
-    /// limit is reached, a new event evicts the event that was least recently repeated. The sink then writes the count
-    /// of the evicted event.
+    /// The maximum number of events that the sink keeps in memory, by default 4096. 0 is treated as 1. At this limit, a
+    /// new event evicts the event that was least recently repeated, and the sink writes the evicted event's count.
     pub cache_size: usize,
 }
 
@@ -36,8 +35,8 @@ pub(crate) struct Series {
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// The fields that identify an event. The note, the times and the `resourceVersion` of the object are left out, because
-/// they change between repetitions.
+/// The fields that identify an event. The key omits the note, the times and the `resourceVersion` of the object,
+/// because they change between repetitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -49,8 +48,8 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// When this event was last written to the server. Until the first write, this is the time at which the sink
-    /// received the event.
+    /// The time at which this event was last written to the server. Until the first write, this is the time at which
+    /// the sink received the event.
     written: Instant,
     /// Whether some repetitions of the event have not been written to the server yet.
     is_unwritten: bool,
@@ -64,9 +63,9 @@ impl Entry {
 
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// The event to write, if the event is new or is repeated for the first time. The first repetition starts a series.
+    /// The event to write, if it is new or is repeated for the first time, which starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// The evicted series, whose final count the caller must write.
+    /// The evicted series. The caller must write the final count of this series.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 
@@ -94,7 +93,7 @@ impl Series {
         SeriesUpdate { write, evicted }
     }
 
-    /// Returns the series that must be written now because they have ended or their refresh interval has passed.
+    /// Returns the series to write now, because they have ended or their refresh interval has passed.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
         let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
@@ -115,7 +114,7 @@ impl Series {
         }
     }
 
-    /// Forgets the events whose series have ended, except those with unwritten repetitions.
+    /// Forgets the events whose series have ended, except events with unwritten repetitions.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
@@ -123,7 +122,8 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition. The first repetition starts a series, and the method returns the event with this series.
+    /// Counts a repetition of the event. The first repetition starts a series, and `repeat` returns the event with this
+    /// series.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

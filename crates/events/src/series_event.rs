@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::event::{Event, EventSeries, ObjectReference};
 
-/// An event of the `events.k8s.io/v1` API, in which repetitions form a series. A server that supports both the
-/// `events.k8s.io/v1` and the `v1` API stores each event as one object. The requested API determines whether the server
-/// returns a [`SeriesEvent`] or an [`Event`].
+/// An event of the `events.k8s.io/v1` API, which combines repetitions in a series. A server that supports both
+/// the `events.k8s.io/v1` and the `v1` API stores each event as one object. A server with both APIs returns a
+/// [`SeriesEvent`] or an [`Event`], depending on the requested API.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {
@@ -20,7 +20,7 @@ pub struct SeriesEvent {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// When the event first occurred.
+    /// The time at which the event first occurred.
     pub event_time: Option<MicroTime>,
     /// The repetitions of the event, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct SeriesEvent {
     /// The name of the controller that recorded the event, such as `example.com/website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_controller: String,
-    /// The instance of the controller, such as the name of its pod. At most 128 bytes.
+    /// The instance of the controller, such as the name of its pod, in at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_instance: String,
     /// The action that the controller took or attempted, as one word of at most 128 bytes.
@@ -49,7 +49,7 @@ pub struct SeriesEvent {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// All other fields, such as the deprecated `v1` fields.
+    /// All other fields of the event, such as the deprecated `v1` fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -57,8 +57,8 @@ pub struct SeriesEvent {
 pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
 
 impl SeriesEvent {
-    /// Converts a recorded event to an event that the `events.k8s.io/v1` API accepts. This API requires an action and
-    /// an instance, and limits the length of each string.
+    /// Converts a recorded event to an event that the `events.k8s.io/v1` API accepts. The `events.k8s.io/v1` API
+    /// requires an action and an instance, and limits the length of each string.
     pub(crate) fn of(event: &Event, host: &str) -> Self {
         const LONGEST: usize = 128;
         let or = |text: &str, other: &dyn Fn() -> String| if text.is_empty() { other() } else { text.to_owned() };
@@ -82,7 +82,7 @@ impl SeriesEvent {
     }
 }
 
-/// Truncates a string to at most `longest` bytes. A truncated string ends with `mark`.
+/// Truncates a string to at most `longest` bytes, including `mark` at the end of a truncated string.
 fn cut(mut text: String, longest: usize, mark: &str) -> String {
     if text.len() > longest {
         text.truncate(text.floor_char_boundary(longest - mark.len()));

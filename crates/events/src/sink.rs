@@ -20,8 +20,8 @@ pub(crate) use self::series::SeriesSink;
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// Cancelled when the broadcaster shuts down. After the cancellation, the sink makes one last attempt to write each
-    /// event.
+    /// Cancelled when the broadcaster shuts down. After this cancellation, the sink makes one last attempt to write
+    /// each event.
     pub(crate) stop: CancellationToken,
 }
 
@@ -41,8 +41,8 @@ impl Retry {
     }
 }
 
-/// Runs a write with the user's `Api` and converts a panic into an error. After a panic, it is unknown whether the
-/// event was written.
+/// Runs a write with the user's `Api` and converts a panic into an error. After a panic, the event may or may not have
+/// been written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
     poll_fn(|context| {
@@ -52,8 +52,8 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// Returns `true` if the write may succeed when it is retried. A server that rejected the event once would reject it
-/// again. A response without a `Status` comes from a proxy, so the event may not have reached the server.
+/// Returns `true` if another attempt to write the event may succeed. A rejection by the server is final. A response
+/// without a `Status` comes from a proxy, so the event may not have reached the server.
 fn is_retryable(error: &ApiError) -> bool {
     match error.kind {
         ErrorKind::Status(_) => error.is_unexpected_server_error(),

@@ -12,8 +12,7 @@ use crate::queue;
 /// Receives events in the order in which they are recorded, before sinks count or combine them. Dropping the watcher
 /// cancels its subscription.
 ///
-/// If a watcher's queue is full, new events for this watcher are dropped and counted. Other watchers still receive
-/// them.
+/// If the queue of a watcher is full, only this watcher misses new events, and counts them.
 ///
 /// # Examples
 ///
@@ -40,12 +39,12 @@ pub struct EventWatcher {
 }
 
 impl EventWatcher {
-    /// Returns the next event. Returns `None` once the broadcaster has been dropped and the queue of the watcher is
+    /// Returns the next event, or `None` once the broadcaster has been dropped and the queue of the watcher is
     /// empty.
     ///
     /// # Cancel safety
     ///
-    /// No event is lost if the future is dropped.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         self.events.recv().await
     }
@@ -75,7 +74,7 @@ impl Watch {
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }
 
-    /// Queues the event if the filter accepts it. Returns `false` if the watcher has been dropped.
+    /// Queues the event if the filter accepts it, and returns `false` if the watcher has been dropped.
     pub(crate) fn offer(&self, event: &Arc<Event>) -> bool {
         if self.is_closed() {
             return false;

@@ -28,8 +28,8 @@ const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 /// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, including `managedFields`. The defaults of new fields are not set yet, and some values may not be
-    /// valid for their Go types.
+    /// The resulting object, including `managedFields`. New fields of the object have no defaults yet, and some values
+    /// may not be valid for their Go types.
     pub object: Json,
     /// Whether the apply changed anything except `managedFields`. If `false`, `object` equals the live object.
     pub changed: bool,
@@ -85,8 +85,8 @@ impl fmt::Display for Conflicts {
 }
 
 impl fmt::Display for ManagerId {
-    /// Formats a manager for messages. The API version is included only for updates, because an apply entry has no API
-    /// version.
+    /// Formats a manager for messages. The output includes the API version only for updates, because an apply entry has
+    /// none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
@@ -102,14 +102,14 @@ impl fmt::Display for ManagerId {
 /// Applies the configuration of a manager to the live object, and records the owners of the fields. `live` is `None` if
 /// the apply creates the object.
 ///
-/// `applied` must be the complete configuration of the manager. A field that the manager applied earlier and now omits
-/// is removed if it has no other owner. `applied` is the JSON from the client, in the API version of the request.
-/// `live` is the stored object in the same API version, as serialized by Go.
+/// `applied` must be the complete configuration of the manager. `apply` removes a field that the manager applied
+/// earlier and now omits, unless the field has another owner. `applied` is the JSON from the client, in the API version
+/// of the request. `live` is the stored object in the same API version, as serialized by Go.
 ///
 /// # Errors
 ///
-/// See [`ApplyError`]. If `force` is `false`, an apply that would change a field of another manager returns
-/// [`ApplyError::Conflicts`].
+/// The variants of [`ApplyError`] list the errors. If `force` is `false`, an apply that would change a field of another
+/// manager returns [`ApplyError::Conflicts`].
 pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContext<'_>) -> Result<Applied, ApplyError> {
     let text = |name: &str| applied[name].text("");
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
@@ -156,8 +156,8 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Returns `true` if Go can decode the value as managed fields. All other values are reported by the later validation
-/// against the schema.
+/// Returns `true` if Go can decode the value as managed fields. Later validation against the schema reports all other
+/// values.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -165,7 +165,7 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies the configuration. Fields in `own` belong to the manager itself and do not cause conflicts.
+/// Applies the configuration of a manager. A field in `own` belongs to this manager and causes no conflict.
 fn run(
     live: &Json,
     applied: &Json,
@@ -210,7 +210,8 @@ fn run(
     let (mut conflicts, mut bytes_left) = (Vec::new(), MAX_CONFLICTS_SIZE);
     let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
     let mut others: Vec<_> = managers.0.iter().filter(|(other, _)| **other != id).collect();
-    // kube-apiserver sorts the managers in the message by their identities in JSON, so `Apply` comes before `Update`.
+    // Sort the managers by their identities in JSON, as kube-apiserver does in messages, so that `Apply` precedes
+    // `Update`.
     others.sort_by(|(one, _), (other, _)| (&one.manager, !one.applied).cmp(&(&other.manager, !other.applied)));
     for (other, managed) in others {
         let version = managed.api_version.as_str();
@@ -256,7 +257,7 @@ fn prune_in(
     let all = |value: &Json| field_set(ty, value).with_named_fields(Some(ty));
     let last = last.set.with_named_fields(Some(ty));
     let mut pruned = remove(ty, merged, &last);
-    // Restore the fields of other managers that are below removed paths.
+    // Restore other managers' fields that are below removed paths.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -333,8 +334,8 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns an API version in the format of Go's `GroupVersionKind`. In this format, a version of the core group begins
-/// with a slash.
+/// Returns an API version in the format of Go's `GroupVersionKind`. This format writes a slash before a version of the
+/// core group.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

@@ -36,8 +36,8 @@ impl Comparison {
         }
     }
 
-    /// Compares two values at the same path element. `step` creates the path element, and is called only if the values
-    /// differ, because most values are equal.
+    /// Compares two values at the same path element. Only differing values need `step`, which creates the path
+    /// element, because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, ty: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(ty, old, new, &mut below);
@@ -70,8 +70,8 @@ pub(crate) fn compare(ty: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value, which determines how two values are compared. The shape depends on the type of the value. For
-/// types that allow any JSON, the shape depends on the value itself, and null is treated as a map.
+/// The shape of a value, which determines how two values are compared. A typed value has the shape of its type. For
+/// types that allow any JSON, the value itself determines the shape, and null counts as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -146,7 +146,7 @@ impl Marks {
     }
 }
 
-/// Compares two values. Adds differences between nested values to `found`.
+/// Compares two values, and adds differences between nested values to `found`.
 fn value(ty: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
@@ -169,7 +169,7 @@ fn value(ty: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values of the given shape. Returns `true` if the values were compared as a whole.
+/// Compares two values of the given shape, and returns `true` if they were compared as a whole.
 fn shaped(
     ty: &Type,
     shape: Shape,

@@ -17,8 +17,8 @@ pub(crate) fn field_set(ty: &Type, value: &Json) -> Set {
     set
 }
 
-/// Adds the paths of all fields set inside a value. Returns `true` if the value is a leaf. The caller must add the path
-/// of a leaf.
+/// Adds the paths of all fields that are set inside a value. Returns `true` if the value is a leaf. The caller must
+/// add the path of a leaf.
 fn collect_paths(ty: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(ty, value) {
         Shape::Scalar => true,
@@ -55,7 +55,7 @@ fn collect_item_paths(ty: &ListType, items: &[Json], set: &mut Set) {
     }
     for (element, items) in by_element {
         set.insert(std::slice::from_ref(&element));
-        // Duplicate list items share one set of owners.
+        // Treat duplicate list items as one item with a single set of owners.
         if let [item] = items[..] {
             let mut child_paths = Set::default();
             collect_paths(&ty.item, item, &mut child_paths);
@@ -69,7 +69,7 @@ pub(super) fn schema_errors(ty: &Type, value: &Json) -> Vec<String> {
     errors(ty, value, Rules { null_is_valid: true, duplicates_are_valid: false })
 }
 
-/// Validates a stored or new object against its schema. Several items of a list may have the same key.
+/// Validates a stored or new object against its schema, but allows list items with the same key.
 pub(super) fn schema_errors_except_duplicates(ty: &Type, value: &Json) -> Vec<String> {
     errors(ty, value, Rules { null_is_valid: true, duplicates_are_valid: true })
 }
@@ -89,7 +89,7 @@ pub(super) fn error_text(errors: &[String]) -> String {
 
 #[derive(Clone, Copy, Debug)]
 struct Rules {
-    /// Whether null is valid. CEL represents null as a protobuf enum value, which Go's library rejects for all types.
+    /// Whether null is valid. In CEL, null is a protobuf enum value, which Go's library rejects for all types.
     null_is_valid: bool,
     /// Whether several items of a list may have the same key.
     duplicates_are_valid: bool,
@@ -101,8 +101,8 @@ fn errors(ty: &Type, value: &Json, rules: Rules) -> Vec<String> {
     errors.all
 }
 
-/// Error messages as in Go's library, with the paths of the fields. The total size of the messages is limited, because
-/// a path can be as long as the object.
+/// Error messages as in Go's library, with the paths of the fields. Their total size is limited, because a path can be
+/// as long as the object.
 struct SchemaErrors {
     rules: Rules,
     all: Vec<String>,
@@ -187,7 +187,7 @@ fn check_items(ty: &ListType, items: &[Json], path: &mut String, errors: &mut Sc
     }
 }
 
-/// Returns the error for a null value that is not valid for any type.
+/// Returns the error for a null value, which is not valid for any type.
 fn null_error(scalar: Scalar) -> Option<String> {
     let expected = expected_type(scalar);
     match scalar {

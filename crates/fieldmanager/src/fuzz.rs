@@ -1,5 +1,5 @@
-//! Functions for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if an invariant is
-//! violated.
+//! Functions for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if the code under
+//! test violates an invariant.
 
 #![allow(clippy::unwrap_used, reason = "a panic reports a violated invariant")]
 
@@ -9,14 +9,14 @@ use pintle_schema::Schema;
 use crate::set::Set;
 use crate::{WriteContext, apply};
 
-/// Parses `fieldsV1`, writes the set as JSON and parses it again. Panics if the sets differ.
+/// Parses `fieldsV1`, writes the set as JSON and parses it again, and panics if the sets differ.
 pub fn fields_v1(bytes: &[u8]) {
     let Ok(fields) = serde_json::from_slice::<Json>(bytes) else { return };
     let Some(set) = Set::from_fields(&fields) else { return };
     assert_eq!(Set::from_fields(&set.to_fields()), Some(set), "{fields}");
 }
 
-/// Applies an object with fields of another manager twice. Panics if the second apply changes the result.
+/// Applies an object with fields of another manager twice, and panics if the second apply changes the result.
 pub fn applied(bytes: &[u8]) {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let Some(applied) = serde_json::from_slice::<Json>(bytes).ok().filter(Json::is_object) else { return };

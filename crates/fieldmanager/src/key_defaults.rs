@@ -5,8 +5,8 @@ use pintle_schema::{Topology, Type};
 
 use super::compare::{associative_list, member};
 
-/// The maximum total size of the default values in the paths of one object, in bytes. An object with larger defaults
-/// would be too large for the server to store.
+/// The maximum total size of the default values in the paths of one object, in bytes. The server could not store an
+/// object with larger defaults.
 const MAX_DEFAULTS: usize = 32 << 20;
 
 /// Returns `true` if the default values in the paths of all list items are within the limit. The path of a list item

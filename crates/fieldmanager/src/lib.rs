@@ -1,17 +1,17 @@
 //! Server-side apply, and the tracking of field owners in `metadata.managedFields`.
 //!
 //! - [`apply()`] merges the configuration of a manager into an object. `apply` also removes fields that the manager
-//!   applied earlier and now omits, except fields that another manager owns. Changing a field that another manager owns
-//!   is a conflict ([`Conflicts`]).
+//!   applied earlier and now omits, except fields that another manager owns. A change of a field that another manager
+//!   owns is a conflict ([`Conflicts`]).
 //! - [`track_update`] records the owners of fields after a write other than an apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] update the entries in `managedFields` for writes of `/scale`.
-//! - [`WriteContext`] contains the manager, the time and the schema for a write. All functions are pure.
+//! - [`WriteContext`] contains the manager, the time and the schema of a write. All functions are pure.
 //!
 //! The results and error messages match kube-apiserver.
 //!
 //! # Examples
 //!
-//! Two managers that apply the same field:
+//! This example shows two managers that apply the same field:
 //!
 //! ```
 //! use pintle_fieldmanager::{ApplyError, WriteContext, apply};
@@ -62,7 +62,7 @@ pub use tracking::track_update;
 
 /// Converts objects between the API versions of a kind, such as `apps/v1`.
 pub trait Conversion: fmt::Debug {
-    /// Converts an object from one version to another. Returns `None` if a version is not supported.
+    /// Converts an object from one version to another, or returns `None` if a version is not supported.
     fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json>;
 
     /// Returns the schema of `kind` in another version. The default implementation supports only built-in kinds.
@@ -79,29 +79,29 @@ pub struct WriteContext<'a> {
     /// The API version of the request, in the form `version` or `group/version`.
     pub api_version: &'a str,
     /// The subresource of the write, or an empty string for a write of the object itself. Entries for the subresource
-    /// `scale` are recorded without a time.
+    /// `scale` have no time.
     pub subresource: &'a str,
     /// The time of the write as an RFC 3339 timestamp in UTC, in whole seconds.
     pub now: &'a str,
-    /// The schema of the kind.
+    /// The schema of the written kind.
     pub schema: &'a Schema,
     /// The paths of fields that this write cannot change. For example, a write of the whole object cannot change
     /// `status`.
     pub reset: &'a [&'a [&'a str]],
     /// The served versions of a custom resource, in the form `group/version`. Entries in `managedFields` with other
-    /// versions are dropped. If empty, all entries are kept.
+    /// versions are dropped, unless this list is empty.
     pub served: &'a [String],
     /// Converts objects between versions with different field names.
     pub conversion: Option<&'a dyn Conversion>,
 }
 
 impl<'a> WriteContext<'a> {
-    /// Creates a context for a write of the whole object that can change all fields. The kind has a single version.
+    /// Creates a context for a write of the whole object that can change all fields of a kind with a single version.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], conversion: None }
     }
 
-    /// Returns `true` if entries of this version are kept in `managedFields`. Entries of other API groups are dropped,
+    /// Returns `true` if `managedFields` keeps entries of this version. Entries of other API groups are dropped,
     /// because their fields are unknown.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
@@ -122,7 +122,7 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Returns the API group of a version. The name of the core group is empty.
+/// Returns the API group of a version, which is empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

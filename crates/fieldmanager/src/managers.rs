@@ -14,15 +14,15 @@ pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// For an update, the API version of the owned fields. Empty for an apply, because a manager has a single apply
-    /// entry for all versions.
+    /// For an update, the API version of the owned fields. For an apply, an empty string, because a manager has a
+    /// single apply entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The API version of the paths. Field names can differ between versions.
+    /// The API version of the owned paths, because field names can differ between versions.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,
@@ -40,7 +40,7 @@ const MAX_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
 
 impl Managers {
-    /// Reads `metadata.managedFields`. Returns `None` if an entry is malformed.
+    /// Reads `metadata.managedFields`, or returns `None` if an entry is malformed.
     pub(super) fn read(object: &Json) -> Option<Self> {
         object.at("/metadata/managedFields").map_or_else(|| Some(Self::default()), Self::of_entries)
     }
@@ -78,7 +78,7 @@ impl Managers {
     pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.member("metadata") else { return };
         let mut entries: Vec<_> = self.0.iter().collect();
-        // The times can be compared as strings, because all of them are in UTC and in whole seconds.
+        // Compare the times as strings, because all of them are in UTC and in whole seconds.
         entries.sort_by(|(a, x), (b, y)| {
             let by_time = (!a.applied, &x.time, &a.manager).cmp(&(!b.applied, &y.time, &b.manager));
             by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))
@@ -125,7 +125,7 @@ impl Managers {
             }
             if let Some(into) = self.0.get_mut(&folded) {
                 into.set.extend(managed.set);
-                // Use the later of the two times.
+                // Keep the later of the two times.
                 into.time = managed.time;
             }
             self.0.remove(&id);

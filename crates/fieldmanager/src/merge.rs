@@ -9,7 +9,7 @@ use super::compare::{Shape, associative_list, is_atomic_map, is_empty_or_absent,
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Merges `applied` into `live`. Returns `None` if the result would be empty.
+/// Merges `applied` into `live`, or returns `None` if the result would be empty.
 ///
 /// # Errors
 ///
@@ -53,13 +53,12 @@ fn items(list: Option<&Json>) -> &[Json] {
     list.and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Merges two lists by repeatedly comparing the first remaining items of both lists:
+/// Merges two lists by repeatedly comparing the first remaining item of each list:
 ///
-/// - If both items have the same identity, they are merged.
-/// - If the live item occurs later in the applied list, the live item is skipped until the comparison reaches the later
-///   position.
-/// - If the live item does not occur in the applied list, it is copied.
-/// - In all other cases, the applied item is added. If the live list contains the same item, the two items are merged.
+/// - Two items with the same identity are merged.
+/// - A live item that occurs later in the applied list is skipped until the comparison reaches the later position.
+/// - A live item that does not occur in the applied list is copied.
+/// - In all other cases, the applied item is added, and merged with the same item of the live list, if any.
 fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
@@ -72,7 +71,7 @@ fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     }
     let mut known: BTreeMap<&PathElement, &Json> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
-        // A duplicate item in the live list is replaced by the applied item, not merged.
+        // Replace a duplicate item in the live list with the applied item, without merging them.
         known.entry(step).and_modify(|item| *item = &Json::Null).or_insert(item);
     }
     let counterpart = |step: &PathElement| known.get(step).copied();
@@ -117,8 +116,8 @@ fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. The result is null if all members or items are removed. If a path below a member or item is removed,
-/// the result is always a map or list, which may be empty.
+/// Removes paths from a value. The result is null if all members or items of the value are removed. If a path below a
+/// member or item is removed, the result is a map or a list, which may be empty.
 pub(super) fn remove(ty: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(ty, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !is_atomic_map(ty) => {

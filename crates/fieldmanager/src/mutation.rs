@@ -1,4 +1,4 @@
-//! Merges an apply configuration from a MutatingAdmissionPolicy. The merge records no owners.
+//! Merges an apply configuration from a MutatingAdmissionPolicy, without recording owners.
 
 use pintle_json::{Json, Map};
 use pintle_schema::{Schema, Type};
@@ -8,11 +8,12 @@ use super::field_set::{error_text, schema_errors_except_duplicates, schema_error
 use super::key_defaults;
 use super::merge::merge;
 
-/// Merges a configuration into an object, like a MutatingAdmissionPolicy. Does not remove fields or record owners.
+/// Merges a configuration into an object, like a MutatingAdmissionPolicy. `merge_configuration` does not remove
+/// fields or record owners.
 ///
 /// # Errors
 ///
-/// Returns kube-apiserver's error message if:
+/// Returns kube-apiserver's error message in these cases:
 ///
 /// - the configuration does not match the schema;
 /// - the object does not match the schema, except for duplicate list items. A custom resource can have such errors,
@@ -53,7 +54,7 @@ fn find_atomic(ty: &Type, value: &Json, path: &mut String, found: &mut Vec<Strin
                 found.push(path.clone());
             }
             for (name, value) in members {
-                // Skip the members of maps, which the schema does not declare.
+                // Skip undeclared members, which are the members of maps.
                 if let Some(field) = ty.field(name) {
                     path.push('.');
                     path.push_str(name);

@@ -6,12 +6,12 @@ use std::fmt;
 use pintle_json::{Json, Map, Text};
 use pintle_schema::{ListKey, ListType, Topology};
 
-/// One element of a field path.
+/// One element in a field path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
     /// The name of a struct field or map key.
     Field(Text),
-    /// A list item with these values in its key fields. The fields are sorted by name.
+    /// A list item with these values in its key fields, which are sorted by name.
     Key(Vec<(Text, Atom)>),
     /// The item of a set with this value.
     Value(Atom),
@@ -24,7 +24,7 @@ pub enum PathElement {
 pub struct Atom(pub Json);
 
 impl PathElement {
-    /// Parses an element of the form `f:name`, `k:{…}`, `v:…` or `i:0`.
+    /// Parses a path element of the form `f:name`, `k:{…}`, `v:…` or `i:0`.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_at_checked(2)?;
         match kind {
@@ -41,7 +41,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the path element in the format of `fieldsV1`. Escapes HTML characters, as in Go.
+    /// Returns the path element in the format of `fieldsV1`. As in Go, HTML characters are escaped.
     pub fn spell(&self) -> String {
         let escaped = |value: String| {
             if value.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
@@ -78,7 +78,8 @@ impl PathElement {
         size_of::<Self>() + parts
     }
 
-    /// Returns the path element that identifies a list item. The list must not be atomic.
+    /// Returns the path element that identifies a list item. The list of the item must not be
+    /// atomic.
     ///
     /// # Errors
     ///
@@ -122,12 +123,13 @@ impl PathElement {
     }
 }
 
-/// The reason why a list item cannot be identified. The message is formatted lazily.
+/// The reason why a list item cannot be identified, formatted as a message only when necessary.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
-    /// Any other reason. The text is the error message of Go's structured-merge-diff library.
+    /// A reason other than missing keys, with the error message of Go's structured-merge-diff
+    /// library.
     Reason(&'static str),
-    /// The item omits all of these key fields.
+    /// The list item omits all of these key fields.
     Keyless(&'a [ListKey]),
 }
 
@@ -149,7 +151,7 @@ impl fmt::Display for Indistinct<'_> {
 }
 
 impl fmt::Display for PathElement {
-    /// Formats the path element for error messages: `.name`, `[name="c"]`, `[="v"]` or `[0]`.
+    /// Formats the path element for error messages, as `.name`, `[name="c"]`, `[="v"]` or `[0]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),

@@ -1,5 +1,5 @@
-//! The `managedFields` entries of `/scale`. Clients write a Scale object, but the scale is stored in a single field of
-//! another object.
+//! The `managedFields` entries of `/scale`. Clients write a Scale object, but the server stores the scale in a single
+//! field of another object.
 
 use pintle_json::{Json, json};
 
@@ -26,12 +26,12 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
 }
 
 /// Transfers the `managedFields` entries of a scale to `object` after a write of `/scale`. `object` must contain its
-/// entries from before the write.
+/// `managedFields` entries from before the write.
 ///
-/// If a manager owns the replicas field through an update, the field moves to a separate entry without a time. The
-/// reason is that entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the
-/// entries even if the number of replicas does not change. If the manager has two update entries after the move, the
-/// next write of the scale reads only the last entry.
+/// If a manager owns the replicas field through an update, the field moves to a separate entry without a time, because
+/// entries for the scale have a different version. As in kube-apiserver, a write of the scale therefore changes the
+/// entries even if the number of replicas stays the same. If the manager then has two update entries, the next write of
+/// the scale reads only the last one.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
@@ -47,7 +47,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // Keep the other fields of an existing entry.
+        // Keep the other fields of an existing entry for this manager.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

@@ -18,7 +18,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Parses `fieldsV1`. Returns `None` if the JSON is malformed.
+    /// Parses `fieldsV1`, or returns `None` if the JSON is malformed.
     pub fn from_fields(fields: &Json) -> Option<Self> {
         Self::from_members(fields.as_object()?)
     }
@@ -61,7 +61,7 @@ impl Set {
         Json::Object(fields)
     }
 
-    /// Adds a path. The empty path is ignored.
+    /// Adds a path to the set, and ignores the empty path.
     pub fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
@@ -77,7 +77,7 @@ impl Set {
         self.members.contains(step)
     }
 
-    /// Returns `true` if the set contains exactly this path. Parents and children of `path` are ignored.
+    /// Returns `true` if the set contains exactly this path. The parents and children of `path` do not count.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -96,7 +96,8 @@ impl Set {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// Returns the paths in sorted order, until their total size exceeds `left` bytes. Subtracts this size from `left`.
+    /// Returns the paths in sorted order until their total size exceeds `left` bytes, and subtracts this size from
+    /// `left`.
     pub fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), 0, &mut all, left);
@@ -133,7 +134,7 @@ impl Set {
         }
     }
 
-    /// Removes all paths of `other` and their children.
+    /// Removes all paths of `other`, and the children of these paths.
     pub fn cut(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));

@@ -14,16 +14,16 @@ use super::versions::Differences;
 /// Records the owners of the fields of `new` after a write other than an apply.
 ///
 /// `old` is the object before the write, or `None` if the write creates the object. Both objects must be decoded and
-/// defaulted, in the API version of the request. Changes by admission or by the kind's strategy have no owner, so the
-/// objects must not contain them. The writing manager becomes the only owner of all new and changed fields. Removed
-/// fields lose their owners. If an existing object has no `managedFields` entries, no entries are added.
+/// defaulted, in the API version of the request. The objects must not contain changes by admission or by the kind's
+/// strategy, because such changes have no owner. The writing manager becomes the only owner of all new and changed
+/// fields. Removed fields lose their owners. An existing object without `managedFields` entries gets no entries.
 ///
 /// If the client sent an empty list or a single empty entry as `managedFields` in `new`, all stored entries are
 /// cleared. Any other well-formed list replaces the stored entries. Writes to a subresource ignore `managedFields` from
 /// the client.
 ///
-/// If the default values of list keys would use too much memory, all `managedFields` entries are cleared. Such an
-/// object is too large for the server to store.
+/// If the default values of list keys would use too much memory, all `managedFields` entries are cleared. The server
+/// cannot store an object with such large default values.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
@@ -58,7 +58,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Makes the writing manager the only owner of all added and modified paths. Removed paths lose their owners.
+/// Makes the writing manager the only owner of all added and modified paths. Removed paths lose all of their owners.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);

@@ -1,4 +1,4 @@
-//! Computes the changes of a write in each API version that managers own fields in.
+//! Computes the changes of a write in each API version in which managers own fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::managers::{ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The differences between two objects in each API version that managers own fields in.
+/// The differences between two objects, in each API version in which managers own fields.
 pub(super) struct Differences {
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,
@@ -34,8 +34,8 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the differences in the version `api_version`, or in the version of the request if the objects were not
-    /// compared in `api_version`.
+    /// Returns the differences in `api_version`, or in the version of the request if there was no comparison in
+    /// `api_version`.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
@@ -78,7 +78,7 @@ impl<'a> VersionView<'a> {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Creates a view in another API version. Returns `None` if the fields have the same names in both versions.
+    /// Creates a view in another API version, or returns `None` if the fields have the same names in both versions.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
         let conversion = ctx.conversion.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(conversion.schema(version, ctx.schema.kind())?);

@@ -67,15 +67,15 @@ pub(crate) use writes::{WriteResult, last_of_each};
 /// ```
 pub struct Cache<T> {
     pub(crate) store: Arc<store::Store<Stored<T>>>,
-    /// Decodes objects that are stored as JSON. `None` if every object is decoded when it arrives.
+    /// The decoder of objects that are stored as JSON, or `None` if every object is decoded when it arrives.
     source: Option<Arc<Source<T>>>,
     /// Code that changes this field must hold the store's writer lock.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     went_back: AtomicU64,
     parts: Mutex<Parts>,
-    /// `true` if `undecodable` has entries. Code that changes this flag must hold the store's writer lock. While the
-    /// flag is `false`, writers do not lock `undecodable`.
+    /// Whether `undecodable` has entries. Code that changes this flag must hold the store's writer lock. While the flag
+    /// is `false`, writers do not lock `undecodable`.
     has_undecodable: AtomicBool,
     noted: Noted,
     moved: Moved,
@@ -91,9 +91,9 @@ impl<T: Object> Cache<T> {
     }
 
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
-        // More shards reduce contention between readers, but each index lookup visits all shards. Loom requires that
-        // each run takes the same locks, but keys are assigned to shards at random. Therefore, use a single shard under
-        // loom.
+        // More shards reduce contention between readers, but each index lookup visits all shards. Under loom, use a
+        // single shard, because loom requires that each run takes the same locks, but keys are assigned to shards at
+        // random.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -119,10 +119,10 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`IndexFailed`] if an index function fails or panics on the object. The cache then does not store the
-    /// object, and [`undecodable`](Self::undecodable) lists it. If the cache contains an object with the same key and
-    /// uid, that object stays in the cache as the last good state. If the cache contains an object with the same key
-    /// and another uid, that object is deleted.
+    /// Returns [`IndexFailed`] if an index function fails or panics on the object. If an index function fails, the
+    /// cache does not store the object, and [`undecodable`](Self::undecodable) lists it. If the cache contains an
+    /// object with the same key and uid, that object stays in the cache as the last good state. If the cache contains
+    /// an object with the same key and another uid, that object is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
@@ -158,15 +158,15 @@ impl<T: Object> Cache<T> {
     }
 
     /// Stores (`Some`) and deletes (`None`) several objects in one atomic step, like client-go's `Transaction`. Returns
-    /// the previous object of each key. Keys must be distinct.
+    /// the previous object of each key. All keys must be distinct.
     ///
     /// Sets the cache's revision to `resource_version`, unless `resource_version` is empty or older than the cache's
     /// revision.
     ///
     /// # Errors
     ///
-    /// Returns an [`IndexFailed`] for each object on which an index function fails, as in [`upsert`](Self::upsert). All
-    /// other changes are still applied.
+    /// Returns an [`IndexFailed`] for each object on which an index function fails, as in [`upsert`](Self::upsert).
+    /// Changes to other objects are still applied.
     pub fn transaction(
         &self,
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
@@ -239,7 +239,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`] if there is no index `name`. The error lists the existing indices.
+    /// Returns [`UnknownIndex`], which lists the existing indices, if there is no index `name`.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
@@ -271,8 +271,7 @@ impl<T: Object> Cache<T> {
         Snapshot::new(pin, self.indices(), resource_version)
     }
 
-    /// Returns the revision of the last change, replacement or bookmark. Returns an empty string if there was no
-    /// change, replacement or bookmark yet.
+    /// Returns the revision of the last change, replacement or bookmark, or an empty string if there was none.
     pub fn resource_version(&self) -> String {
         self.store.resource_version(str::to_owned)
     }
@@ -438,8 +437,8 @@ impl<T: Object> Cache<T> {
         replaced
     }
 
-    /// Fails all waits for a revision. The server's revisions decreased, so the cache may never reach the awaited
-    /// revisions.
+    /// Fails all waits for a revision, because the server's revisions decreased and the cache may never reach the
+    /// awaited revisions.
     pub(crate) fn history_went_back(&self) {
         self.went_back.fetch_add(1, atomic::Ordering::Release);
         self.moved.announce_end();

@@ -8,7 +8,7 @@ use crate::panic::catch;
 /// A shared reference to a user-defined object. A panic in the object's `Drop` is caught and logged if it occurs when
 /// the last reference is dropped.
 pub(crate) struct CatchDrop<T> {
-    /// `None` only while the `CatchDrop` is dropped or converted.
+    /// The object, which is `None` only while the `CatchDrop` is dropped or converted.
     object: Option<Arc<T>>,
 }
 

@@ -24,13 +24,13 @@ use record::Record;
 /// k8s-openapi pod takes a thirtieth of the memory of a decoded pod. See [the
 /// comparison](crate#choosing-the-object-type).
 ///
-/// The key, uid, resourceVersion, generation, labels, owners and finalizers can be read without decoding the object.
-/// Therefore, selectors decode no objects. Labels, owners and finalizers stay in memory after the first read. Objects
-/// with equal labels, owners and finalizers share one copy in memory. Annotations are decoded on the first read, and
-/// then stay in memory as long as their object.
+/// The key, uid, resourceVersion, generation, labels, owners and finalizers can be read without decoding the object, so
+/// selectors decode no objects. Labels, owners and finalizers stay in memory after the first read. Objects with equal
+/// labels, owners and finalizers share one copy in memory. Annotations are decoded on the first read, and then stay in
+/// memory as long as their object.
 ///
-/// The cache accepts any object with valid metadata. Therefore, the cache also contains objects that are not a valid
-/// `T`, and [`undecodable`](crate::Lister::undecodable) does not list them. Reading an object that is not a valid `T`
+/// The cache accepts any object with valid metadata, even if it is not a valid `T`, and
+/// [`undecodable`](crate::Lister::undecodable) does not list such objects. Reading an object that is not a valid `T`
 /// always returns an error.
 ///
 /// # Shared memory
@@ -102,7 +102,7 @@ impl<T: 'static> Compact<T> {
     /// Decodes and returns the object. Returns the same `Arc` as a previous call if the object was decoded recently.
     ///
     /// The cost of this call is the cost of deserializing a `T`, plus some microseconds for the decompression. The call
-    /// never waits for other threads.
+    /// does not wait for other threads.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl<T: Resource> Resource for Compact<T> {
     }
 }
 
-/// Accepts any object with valid metadata. Does not decode the JSON as a `T`.
+/// Accepts any object with valid metadata, without decoding the JSON as a `T`.
 impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;

@@ -65,21 +65,21 @@ pub struct InformerConfig<T> {
     /// `projection` cannot select. The transform is also called with the last state of a deleted object. Several
     /// threads may call the transform at the same time, with different objects.
     ///
-    /// If the transform panics on an object, the object is not stored. Instead, the last good state stays in the cache,
+    /// If the transform panics on an object, the object is not stored. The last good state, if any, stays in the cache,
     /// and [`undecodable`](crate::Lister::undecodable) lists the object under its original name and namespace. If the
     /// transform renames objects, the key of the last good state differs from the original name, so the next list
     /// deletes this state.
     pub transform: Option<Transform<T>>,
-    /// When objects are decoded. By default, objects of large types are decoded on read, and other objects are decoded
-    /// when they arrive.
+    /// Determines when objects are decoded. By default, objects of large types are decoded on read, and other objects
+    /// are decoded when they arrive.
     pub decode: DecodePolicy,
     /// The maximum memory for decoded objects, in bytes, if objects are [decoded on read](DecodePolicy::OnRead). If the
-    /// decoded objects exceed this limit, the informer drops the least recently read objects. A dropped object is
+    /// decoded objects exceed `hot_bytes`, the informer drops the least recently read objects. A dropped object is
     /// decoded again when it is next read. The informer never drops an object that a reader still references. The
     /// estimated size of a decoded object is the size of its type plus six bytes for each byte of its JSON. The default
     /// is 256 MiB.
     pub hot_bytes: usize,
-    /// Called with each failure that delays the informer, and with each failure of an index function. The informer
+    /// A handler for each failure that delays the informer, and for each failure of an index function. The informer
     /// holds no lock during the call. The informer logs a panic of the handler. If the handler captures a handle to the
     /// informer, this handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
@@ -132,8 +132,8 @@ pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecodePolicy {
     /// Decodes objects on read if their type takes at least 1 KiB and there is no transform. A decoded object of a
-    /// large type, such as k8s-openapi's `Pod`, takes several times as much memory as its JSON. All other objects are
-    /// decoded when they arrive.
+    /// large type, such as k8s-openapi's `Pod`, takes several times as much memory as its JSON. Objects of smaller
+    /// types, and all objects with a transform, are decoded when they arrive.
     #[default]
     Auto,
     /// Decodes objects when they arrive. This policy has the fastest reads, and
@@ -149,7 +149,7 @@ pub enum DecodePolicy {
     OnRead,
 }
 
-/// `DecodePolicy::Auto` decodes on read if the type has at least this size, in bytes.
+/// The minimum size of a type, in bytes, for which `DecodePolicy::Auto` decodes objects on read.
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {

@@ -24,7 +24,7 @@ pub(crate) struct Decoder<T> {
     informer: String,
     scanner: Scanner,
     transform: Option<Transform<T>>,
-    /// The source of objects that are decoded on read. `None` if objects are decoded when they arrive.
+    /// The source of objects that are decoded on read, or `None` if objects are decoded when they arrive.
     source: Option<Arc<Source<T>>>,
     cache: Arc<Cache<T>>,
     no_subscriber: NoSubscriberWarning,
@@ -51,7 +51,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     /// Decodes an object of a list or a streaming list. If the cache contains an object with the same uid and
     /// resourceVersion, this method returns the cached object instead. The cached object is already pruned and
     /// transformed. If `is_anew` is `true`, cached objects are not reused. Callers must set `is_anew` after the server
-    /// was restored, because the same resourceVersion may then identify a different state.
+    /// was restored, because the same resourceVersion may identify a different state after a restore.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };

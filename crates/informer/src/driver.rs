@@ -57,8 +57,8 @@ pub(crate) struct Driver<T, L> {
 
 type Fifo<T> = RealFifo<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of events that a driver reads before it yields to other tasks. Therefore, the queue of changes
-/// contains at most this many events. A list with more objects is stored on another thread.
+/// The maximum number of events that a driver reads before it yields to other tasks. The queue of changes therefore
+/// contains at most `BATCH` events. A list with more objects is stored on another thread.
 const BATCH: usize = 32;
 
 /// The maximum number of calls to index functions before the driver yields to other tasks. Index functions are user
@@ -175,8 +175,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. A failure like the previous failure is logged only at debug level. For example, requests for a
-    /// missing resource fail twice a minute.
+    /// Logs a failure. If a failure is like the previous failure, this method logs it only at debug level. Requests for
+    /// a missing resource, for example, fail twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -209,8 +209,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Stores the queued changes in batches, and notifies the subscribers after each batch. Yields to other tasks
-    /// between batches.
+    /// Stores the queued changes in batches, and notifies the subscribers after each batch. Between batches, this
+    /// method yields to other tasks.
     async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {
             let most = self.publisher.batch(CALLS).min(BATCH);

@@ -24,8 +24,8 @@ pub enum NotReached {
         /// The revision that cannot be parsed as a number.
         resource_version: String,
     },
-    /// The server's revisions decreased during the wait, for example after a restore from a backup. Therefore, the
-    /// server may never reach the requested revision, or may use the revision for other changes.
+    /// The server's revisions decreased during the wait, for example after a restore from a backup. After a restore,
+    /// the server may never reach the requested revision, or may use the revision for other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.
@@ -36,8 +36,8 @@ pub enum NotReached {
     Stopped,
 }
 
-/// The error when an informer has ended, because its cache is no longer updated. This error is returned even if the
-/// cache has synced.
+/// The error of a wait for an informer that has ended, because its cache is no longer updated. `NotSynced` is returned
+/// even if the cache has synced before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
@@ -45,8 +45,8 @@ pub struct NotSynced {
     pub(crate) cause: StopCause,
 }
 
-/// The error when a caller changes the selectors of an informer that is shared through a factory. The selectors were
-/// not changed.
+/// The error of an attempt to change the selectors of an informer that is shared through a factory. The attempt has not
+/// changed the selectors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the informer {informer:?} is shared by a factory, so its selectors cannot change: ask the factory for an informer with the new selectors, or make one with SharedInformer::new"
@@ -55,7 +55,7 @@ pub struct SelectorsShared {
     pub(crate) informer: String,
 }
 
-/// The error when an index function fails or panics on an object.
+/// The error of an index function that failed or panicked on an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct IndexFailed {
@@ -92,9 +92,9 @@ pub enum ReflectorError {
     StreamingListUnfinished,
     /// The server returned an older state than in a previous response. The server may lag behind other servers, so the
     /// reflector first requests the newest state. If the server returns older states at least three times over a
-    /// minute, the reflector assumes that the server was restored from a backup. The cache then changes to the older
-    /// state. Before its first list, the reflector accepts no older state and waits for the server to reach
-    /// [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// minute, the reflector assumes that the server was restored from a backup. After such a restore, the cache
+    /// changes to the older state. Before its first list, the reflector accepts no older state and waits for the server
+    /// to reach [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]
@@ -120,7 +120,7 @@ impl ReflectorError {
         if error.is_not_found() { Self::NoSuchResource(error) } else { Self::Watch(error) }
     }
 
-    /// Returns the error of the failed request. Returns `None` if the failure was not caused by a failed request.
+    /// Returns the error of the failed request, or `None` if the failure was not caused by a failed request.
     pub fn cause(&self) -> Option<&ApiError> {
         match self {
             Self::NoSuchResource(cause) | Self::List(cause) | Self::Watch(cause) => Some(cause),
@@ -132,7 +132,7 @@ impl ReflectorError {
         }
     }
 
-    /// Returns `true` if both failures are of the same kind. Details such as messages are ignored.
+    /// Returns `true` if both failures are of the same kind, regardless of details such as messages.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

@@ -16,7 +16,7 @@ use crate::writer::{LastWrite, Writer};
 ///
 /// The objects in updates and deletions are decoded when a subscriber first [reads](EventObject) them. All subscribers
 /// share the decoded object. A subscription decodes an added object before it delivers the event, unless the object is
-/// already decoded. Therefore, no event contains an object that cannot be read.
+/// already decoded, so no event contains an object that cannot be read.
 ///
 /// # Examples
 ///
@@ -87,9 +87,9 @@ impl<T: Object> ResourceEvent<T> {
     /// The writer comes from the newest entry in the `managedFields` of the new state, even if the informer
     /// [drops](crate::Projection::MANAGED_FIELDS) this field. The times in `managedFields` have a resolution of one
     /// second. If several entries have the same newest time, a comparison with the old state usually shows which entry
-    /// is new. If the comparison does not help, this method returns the last of these entries, which may be the wrong
-    /// entry. The result may also be wrong if the clock of an API server is behind the clocks of other API servers. If
-    /// an event merges several changes, the returned writer made the last change.
+    /// is new. If the comparison does not help, this method returns the writer of the last entry, which may be wrong.
+    /// The returned writer may also be wrong if the clock of an API server is behind the clocks of other API servers.
+    /// If an event merges several changes, the returned writer made the last change.
     ///
     /// Returns `None` if the writer is unknown:
     ///

@@ -17,8 +17,8 @@ use crate::writer::LastWrite;
 /// `EventObject` or a clone of it exists.
 ///
 /// If the state in an update cannot be decoded, the `EventObject` dereferences to an earlier decodable state of the
-/// object. The metadata of the `EventObject` still comes from the newest state.
-/// [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
+/// object. The metadata of the `EventObject` still comes from the newest state. While the newest state is undecodable,
+/// [`Lister::undecodable`](crate::Lister::undecodable) lists the object.
 ///
 /// # Panics
 ///

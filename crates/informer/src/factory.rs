@@ -41,9 +41,8 @@ use crate::user::{User, Users};
 /// informer ends. If an informer has ended or was stopped, the next caller receives a new informer.
 ///
 /// An informer that has not been started stays in the factory, even without users. If [`start`](Self::start) starts an
-/// informer without users, the informer runs until it has had users and all of them are dropped.
-/// [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends the informers without users. Clones of a
-/// factory share the same informers.
+/// informer without users, the informer runs until its last user is dropped. [`shutdown`](Self::shutdown) ends all
+/// informers. Dropping the factory ends the informers without users. Clones of a factory share the same informers.
 ///
 /// # Examples
 ///
@@ -78,7 +77,7 @@ struct Inner {
     informers: Vec<Entry>,
     /// The tasks of informers that were removed from the factory and may not have ended.
     ending: Vec<TaskTracker>,
-    /// The number of informers that the factory has created so far. Includes informers that have ended.
+    /// The number of informers that the factory has created so far, including informers that have ended.
     made: u64,
     is_shut_down: bool,
 }
@@ -119,10 +118,10 @@ impl InformerFactory {
         self.share(&wanted, || SharedInformer::new(list_watch, config))
     }
 
-    /// Returns an informer [of several namespaces](SharedInformer::of_namespaces). Otherwise, this method works like
-    /// [`informer`](Self::informer). Callers share an informer only if they pass clones of the same `Namespaces`. Two
-    /// separate sets with the same namespaces do not match. If the factory can reuse an existing informer, it calls
-    /// `source` only once, to determine the resource, and then drops `source`.
+    /// Returns an informer [of several namespaces](SharedInformer::of_namespaces). In all other respects, this method
+    /// works like [`informer`](Self::informer). Callers share an informer only if they pass clones of the same
+    /// `Namespaces`. Two separate `Namespaces` with the same content do not match. If the factory can reuse an existing
+    /// informer, it calls `source` only once, to determine the resource, and then drops `source`.
     ///
     /// # Panics
     ///
@@ -185,8 +184,8 @@ impl InformerFactory {
         self.all().iter().map(|entry| entry.informer.status()).collect()
     }
 
-    /// Stops all informers, even if they have users, and waits until their tasks have ended. Also waits for informers
-    /// that were already stopping, for example because their last handle was dropped.
+    /// Stops all informers, even if they have users, and waits until their tasks have ended. The call also waits for
+    /// informers that were already stopping, for example because their last handle was dropped.
     ///
     /// # Cancel safety
     ///
@@ -317,7 +316,7 @@ impl<T: Object> Wanted<T> {
         (wanted, config)
     }
 
-    /// Adds the caller's error handler, if any. Dropping the result removes the handler.
+    /// Adds the caller's error handler, if any. Dropping the returned `Listening` removes the handler.
     fn listen(&self, informer: &SharedInformer<T>) -> Option<Arc<Listening>> {
         self.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)))
     }

@@ -1,5 +1,5 @@
-//! A check for arbitrary bytes. Used by the fuzz target in `crates/fuzz/` and by the test below. Panics if a check
-//! fails.
+//! A check that panics if it fails for the given bytes. The fuzz target in `crates/fuzz/` and the test below run this
+//! check.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::projection::Projection;
 use crate::scan::Scanner;
 
-/// Checks that the scanner finds the same key and fields as serde. Also checks that the object is valid JSON after the
-/// projection has removed fields.
+/// Checks that the scanner finds the same key and fields as serde. This function also checks that the object is valid
+/// JSON after the projection has removed fields.
 pub fn scan(json: &[u8]) {
     let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
     let outline = scanner.scan(json);

@@ -56,19 +56,20 @@ use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 /// }
 /// ```
 pub trait ResourceEventHandler<T>: Send + Sync + 'static {
-    /// Called with an object that is new to the handler: see [`ResourceEvent::Added`].
+    /// The informer calls this method with an object that is new to the handler: see [`ResourceEvent::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
 
-    /// Called for a changed object, with the old and the new state: see [`ResourceEvent::Updated`].
+    /// The informer calls this method for a changed object, with the old and the new state: see
+    /// [`ResourceEvent::Updated`].
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
 
-    /// Called with a deleted object: see [`ResourceEvent::Deleted`].
+    /// The informer calls this method with a deleted object: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
-    /// Called with each event. The default implementation decodes the objects in the event and calls `on_add`,
-    /// `on_update` or `on_delete`. Override this method if the handler needs only keys or metadata. Reading keys and
-    /// metadata [does not decode the object](crate::EventObject). The other methods are called only if the override
-    /// calls them.
+    /// The informer calls this method with each event. The default implementation decodes the objects in the event and
+    /// calls `on_add`, `on_update` or `on_delete`. Override this method if the handler needs only keys or metadata.
+    /// Reading keys and metadata [does not decode the object](crate::EventObject). The other methods are called only if
+    /// the override calls them.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),
@@ -216,8 +217,8 @@ impl<T: Object> Subscription<T> {
 }
 
 impl HandlerGuard {
-    /// Returns `true` if the handler has processed all initial objects. If the handler panicked on an object, the
-    /// object is considered processed.
+    /// Returns `true` if the handler has processed all initial objects. An object on which the handler panicked also
+    /// counts as processed.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }

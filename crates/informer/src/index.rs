@@ -62,9 +62,10 @@ pub enum AddIndexError {
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// `None` for the namespace index, and for every index after the informer has ended.
+    /// The index function, or `None` for the namespace index and for every index after the informer has ended.
     function: Option<Function<T>>,
-    /// The stamp (number) of the first commit whose objects are all in the index. `u64::MAX` if the index is not ready.
+    /// The stamp (number) of the first commit whose objects are all in the index, or `u64::MAX` if the index is not
+    /// ready.
     ready: Arc<AtomicU64>,
     failure: Arc<OnceLock<IndexFailed>>,
 }
@@ -163,7 +164,7 @@ impl<T> Clone for Index<T> {
 }
 
 /// Returns the values of an object in all indices and the failures of index functions. Each value has the `number` of
-/// its index. If an index is not ready, its failures are not returned. Instead, the index records its failure.
+/// its index. If an index is not ready, its failure is recorded in the index instead of being returned.
 pub(crate) fn values<T: Object>(
     indices: &[Index<T>],
     key: &ObjectKey,

@@ -59,7 +59,7 @@
 //!   decodes objects.
 //! - A [`Compact`] object is stored in compressed form and decoded on each read.
 //! - [`InformerConfig::metrics`] sets the metrics provider, and its documentation lists the metrics. The metrics have
-//!   client-go's names.
+//!   the same names as in client-go.
 //!
 //! # Guarantees
 //!
@@ -99,8 +99,9 @@
 //! - A list or watch request fails if no data arrives for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout),
 //!   regardless of the source. An informer has at most 16 lists in flight. All informers on a tokio runtime share a
 //!   limit for offloaded functions, which is about one function per processor.
-//! - [`undecodable`](Lister::undecodable) returns an entry for each object that cannot be decoded. Other objects are
-//!   not affected. For an undecodable object, reads and events return an earlier decodable state, if there is one.
+//! - [`undecodable`](Lister::undecodable) returns an entry for each object that cannot be decoded. An undecodable
+//!   object does not affect other objects. For an undecodable object, reads and events return an earlier decodable
+//!   state, if there is one.
 //! - Dropping an informer's last handle ends its task. Dropping a [`Subscription`] unsubscribes, and dropping a
 //!   [`HandlerGuard`] removes its handler.
 //!
@@ -141,10 +142,10 @@
 //! the object and the other thread waits. A subscription decodes an added object to check that the object can be
 //! decoded. The decoded value is dropped together with the event, unless a reader has read the object before.
 //!
-//! An informer keeps up to [`hot_bytes`](InformerConfig::hot_bytes) of decoded objects in memory. Above this limit, the
-//! informer drops the least recently read values. The informer never drops a value that a reader references. A dropped
-//! value is decoded again at the next read. `Deserialize` must be deterministic, and must not wait for another read of
-//! the cache.
+//! An informer keeps up to [`hot_bytes`](InformerConfig::hot_bytes) of decoded objects in memory. If the decoded
+//! objects exceed `hot_bytes`, the informer drops the least recently read values. The informer never drops a value that
+//! a reader references. A dropped value is decoded again at the next read. `Deserialize` must be deterministic, and
+//! must not wait for another read of the cache.
 //!
 //! The following operations never decode an object:
 //!
@@ -176,10 +177,11 @@
 //! | [`Compact<Pod>`](Compact) | the same as `Pod`, compressed | 1,020 | 49 us | 38 us |
 //! | your own struct | its fields; here identity, labels, node, requests and phase, all as strings | 1,430 | 11 us | |
 //!
-//! The table shows heap bytes per object, including the key and the cache entry, but excluding indices. Times are for
-//! one processor. This project's load generator created the measured pods. Each pod has 7.9 KB of JSON (5.3 KB without
-//! managed fields) and six labels. Each ReplicaSet has 20 pods. Compressed pods are larger if the pods have less text
-//! in common. `cargo xtask bench cache` measures these values for the whole path from a server to the cache.
+//! The table shows heap bytes per object, including the key and the cache entry, but excluding indices. The times in
+//! the table were measured on one processor. This project's load generator created the measured pods. Each pod has 7.9
+//! KB of JSON (5.3 KB without managed fields) and six labels. Each ReplicaSet has 20 pods. Compressed pods are larger
+//! if the pods have less text in common. `cargo xtask bench cache` measures these values for the whole path from a
+//! server to the cache.
 //!
 //! k8s-openapi's types are large because they reserve space for every API field. An absent string, map or list takes 24
 //! bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it reserves space for about
@@ -205,7 +207,7 @@
 //!    already contains the listed version of an object, the cached object is reused. The reflector converts the results
 //!    into [`Output`](reflector::Output)s in the order of the source.
 //! 3. The driver adds each output to a [`RealFifo`](pintle_delta_fifo::RealFifo), which keeps all changes in order. The
-//!    driver adds all events that the watch has ready, and then takes them out as one batch. Therefore, the queue
+//!    driver adds all events that the watch has ready, and then takes them out as one batch. The queue therefore
 //!    contains at most one batch, and the driver does not read the watch while it writes to the cache.
 //! 4. A batch of up to 32 events, or a whole list, changes the [`Cache`] in one atomic step. A large list is written to
 //!    the cache on another thread. The informer compares the new objects with the cached objects to find additions,

@@ -9,7 +9,8 @@ pub(crate) struct Listed<T> {
     pages: Pages<Stored<T>>,
     /// The slots (positions in the pages) of the undecodable objects, in ascending order. The list omits these objects.
     unreadable: Vec<usize>,
-    /// The slot of each object in the list. Filled when an object is first read by its position in the list.
+    /// The slot of each object in the list. The slots are computed when an object is first read by its position in the
+    /// list.
     slots: OnceLock<Vec<u32>>,
     decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
 }

@@ -64,8 +64,8 @@ impl<T: Object> Lister<T> {
         self.cache().get(key)
     }
 
-    /// Returns all objects, in no particular order. This call takes a few microseconds for 100,000
-    /// objects: see [`Cache::list`].
+    /// Returns all objects, in no particular order. Listing 100,000 objects takes a few microseconds: see
+    /// [`Cache::list`].
     pub fn list(&self) -> Objects<T> {
         self.cache().list()
     }
@@ -84,7 +84,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`] if there is no index `name`. The error lists the existing indices.
+    /// Returns [`UnknownIndex`], which lists the existing indices, if there is no index `name`.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         self.cache().by_index(name, value)
     }
@@ -105,8 +105,8 @@ impl<T: Object> Lister<T> {
     /// this call may wait until the entries of the last commit are recorded.
     ///
     /// The cache keeps an earlier decodable state of an undecodable object, because without this state, the object would
-    /// look deleted. An entry is removed when its object becomes decodable or is deleted. Decodable objects are not
-    /// affected.
+    /// look deleted. An entry is removed when its object becomes decodable or is deleted. An undecodable object does not
+    /// affect decodable objects.
     ///
     /// An object whose name cannot be read has no entry, because the cache cannot identify the object. The informer
     /// ignores a list or an event that contains an object without a readable name, so the cache does not change. The

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// A set of namespaces, or all namespaces. The set can change at any time.
-/// [Informers](crate::SharedInformer::of_namespaces) that use the set adapt to each change. Clones share one set.
+/// [Informers](crate::SharedInformer::of_namespaces) that use the set adapt to each change. All clones of a
+/// `Namespaces` share one set.
 ///
 /// # Examples
 ///
@@ -53,9 +54,10 @@ pub struct Namespaces {
 
 #[derive(Clone, Default)]
 pub(crate) struct Followed {
-    /// The namespaces in the set. `None` means all namespaces.
+    /// The namespaces in the set, or `None` for all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
-    /// The number of times the set has changed. This number shows whether a namespace has been removed and added again.
+    /// The number of times the set has changed. The number of changes shows whether a namespace has been removed and
+    /// added again.
     pub(crate) choice: u64,
 }
 
@@ -81,13 +83,13 @@ impl Namespaces {
         self.follow(Some(set(names)));
     }
 
-    /// Changes the set to all namespaces. Cached objects stay in the cache. Subscribers receive no events until the
-    /// list of all namespaces is complete.
+    /// Changes the set to all namespaces. Objects that are already in the cache stay there. Subscribers receive no
+    /// events until the list of all namespaces is complete.
     pub fn set_all(&self) {
         self.follow(None);
     }
 
-    /// Returns the namespaces in the set. `None` means all namespaces.
+    /// Returns the namespaces in the set, or `None` for all namespaces.
     pub fn names(&self) -> Option<BTreeSet<String>> {
         self.followed.borrow().names.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect())
     }
@@ -125,7 +127,7 @@ impl fmt::Debug for Namespaces {
 }
 
 impl Followed {
-    /// Returns the namespaces that need a driver. `None` means all namespaces.
+    /// Returns the namespaces that need a driver. An entry that is `None` means all namespaces.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         match &self.names {
             None => BTreeSet::from([None]),

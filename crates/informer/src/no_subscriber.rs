@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::dispatcher::get_default;
 use tracing::subscriber::NoSubscriber;
 
-/// Prints the first problem to stderr if no tracing subscriber is installed. Otherwise, a program could hang without
-/// printing a message.
+/// Prints the first problem to stderr if no tracing subscriber is installed, because the program could otherwise hang
+/// without printing a message.
 #[derive(Debug, Default)]
 pub struct NoSubscriberWarning(AtomicBool);
 

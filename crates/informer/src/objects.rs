@@ -81,8 +81,8 @@ impl<T> Objects<T> {
 
 /// # Panics
 ///
-/// Panics if the index is out of bounds. Also panics if the object's `Deserialize` implementation rejects a state that
-/// it accepted before.
+/// Panics if the index is out of bounds. Access by index also panics if the object's `Deserialize` implementation
+/// rejects a state that it accepted before.
 impl<T> Index<usize> for Objects<T> {
     type Output = Arc<T>;
 

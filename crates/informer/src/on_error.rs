@@ -44,8 +44,8 @@ impl ErrorHandlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
-            // If the handler was removed during the call, this drop removes the last reference to the handler. The
-            // handler's `Drop` is user code.
+            // If the handler was removed during the call, this drop runs the handler's `Drop` implementation, which is
+            // user code.
             if let Err(panic) = catch(|| drop(handler)) {
                 tracing::error!(informer, panic, "the Drop of an error handler panicked");
             }

@@ -16,7 +16,7 @@ use crate::lister::Lister;
 
 pub use self::own_writes::OwnWrites;
 
-/// A [`Lister`] that shows this process's writes immediately. Clones share the writes.
+/// A [`Lister`] that shows this process's writes immediately. All clones of an overlay share the observed writes.
 ///
 /// The overlay observes writes through a wrapped [API](Self::api). Alternatively, the caller can pass the server's
 /// responses to [`wrote`](Self::wrote) and [`deleted`](Self::deleted). Reads return a written object until the write
@@ -37,13 +37,13 @@ pub use self::own_writes::OwnWrites;
 /// If an informer watches several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own
 /// version.
 ///
-/// Therefore, a read never returns an older state than this process's last write to the same key. This guarantee also
-/// applies to each object that [`list`](Self::list) returns. In a list, all objects that this process has not written
-/// come from the same moment.
+/// A read therefore never returns an older state than this process's last write to the same key. The guarantee for
+/// reads also applies to each object that [`list`](Self::list) returns. In a list, all objects that this process has
+/// not written come from the same moment.
 ///
 /// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or if there are more
-/// than [`capacity`](OverlayConfig::capacity) writes that the cache has not received yet. From then on, reads return the
-/// cached object, even if the cached object is older than the write.
+/// than [`capacity`](OverlayConfig::capacity) writes that the cache has not received yet. After the guarantee has ended,
+/// reads return the cached object, even if the cached object is older than the write.
 ///
 /// Lookups by [index](Self::by_index) also include the writes, because the overlay calls the index function for each
 /// written object.
@@ -104,9 +104,9 @@ pub struct OverlayConfig {
     /// The overlay removes old writes, and writes that have reached the cache, when the number of writes has doubled.
     /// Up to 1,024 writes are always kept in memory.
     pub capacity: usize,
-    /// The overlay shows a write for at most this time. This limit applies to writes that the watch never delivers.
-    /// Examples are writes to objects that do not match the informer's selectors, and deletions without an effect. The
-    /// default is one minute.
+    /// The maximum time for which the overlay shows a write. `max_age` matters for writes that the watch never
+    /// delivers. The watch does not deliver writes to objects that do not match the informer's selectors, or deletions
+    /// without an effect. The default is one minute.
     pub max_age: Duration,
 }
 
@@ -122,8 +122,8 @@ struct Writes<T> {
 
 struct Write<T> {
     object: Arc<T>,
-    /// A copy of the object's uid. Reading the uid from the object runs user code, which must not happen while the lock
-    /// is held.
+    /// A copy of the object's uid, because reading the uid from the object runs user code, which must not run while the
+    /// lock is held.
     uid: Arc<str>,
     version: u64,
     is_deleted: bool,
@@ -169,8 +169,8 @@ impl<T: Object> Overlay<T> {
     /// Reports the server's response to a create, update or patch. Responses may be reported in any order. The response
     /// with the highest version takes precedence, and a deleted object does not reappear.
     ///
-    /// This method ignores the object and returns `false` if the object's resourceVersion is not a number. In this
-    /// case, the overlay cannot determine when the cache contains the write.
+    /// This method ignores the object and returns `false` if the object's resourceVersion is not a number. Without a
+    /// numeric resourceVersion, the overlay cannot determine when the cache contains the write.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
@@ -249,7 +249,7 @@ impl<T: Object> Overlay<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`] if there is no index `name`. The error lists the existing indices.
+    /// Returns [`UnknownIndex`], which lists the existing indices, if there is no index `name`.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let writes = self.versioned();
         let snapshot = self.lister.snapshot();
@@ -311,8 +311,8 @@ impl<T: Object> Overlay<T> {
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version up to which the cache contains all changes of one key. This version may be higher than the
-    /// version of the cache.
+    /// Returns the version up to which the cache contains all changes of one key. The version of a key may be higher
+    /// than the version of the cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }
@@ -336,7 +336,7 @@ impl<T> Writes<T> {
     }
 
     /// Removes writes that are too old or already in the cache, if the number of writes has doubled since the last
-    /// removal. If more than `capacity` writes remain, this method also evicts the oldest of them.
+    /// removal. If more than `capacity` writes remain, this method also evicts the oldest writes.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.sweep_above {
             return Vec::new();

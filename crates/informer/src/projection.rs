@@ -1,8 +1,8 @@
 //! Selects the fields of an object that the cache keeps.
 
 /// Selects which fields of each object an informer keeps. Dropped fields are cut from the bytes before decoding, so
-/// they cost no decoding time and no memory. Set the projection in
-/// [`InformerConfig::projection`](crate::InformerConfig::projection).
+/// they cost no decoding time and no memory. [`InformerConfig::projection`](crate::InformerConfig::projection) sets the
+/// projection of an informer.
 ///
 /// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which often make up more than half of an object. If an
 /// update does not contain managed fields, the server keeps them. client-go keeps the whole object by default.
@@ -21,8 +21,9 @@
 /// A server keeps `managedFields` if an update does not contain them, so objects with the default projection can safely
 /// be written back. Objects with any other projection are not safe to write back with an update. For example, if the
 /// projection drops the annotation of `kubectl apply`, an update with a cached object deletes this annotation in the
-/// cluster. The next `kubectl apply` then does not delete fields that were removed from the manifest. A program that
-/// drops more than the default must use patches, or must read the object from the server before it sends an update.
+/// cluster. Without the annotation, the next `kubectl apply` does not delete fields that were removed from the
+/// manifest. A program that drops more than the default must use patches, or must read the object from the server
+/// before it sends an update.
 ///
 /// # Examples
 ///
@@ -68,9 +69,9 @@ impl Projection {
         Self { left_out: Vec::new() }
     }
 
-    /// Also drops the field at `path`. `path` contains the field names, starting at the root of the object. If the path
-    /// leads through an array, it applies to each item: `["spec", "containers", "env"]` drops the field from all
-    /// containers.
+    /// Changes the projection to also drop the field at `path`. `path` contains the field names, starting at the root
+    /// of the object. If the path leads through an array, it applies to each item: `["spec", "containers", "env"]`
+    /// drops the field from all containers.
     ///
     /// # Panics
     ///

@@ -26,26 +26,27 @@ use crate::version::is_older;
 ///
 /// Only the informer's drivers may write to the cache and start resyncs. A driver must first get the
 /// [turn](Publisher::turn), the exclusive right to change the cache. A change is first stored and then sent to all
-/// current subscribers. A new subscriber starts with a snapshot of the cache that is not taken during a write.
-/// Therefore, each subscriber receives the cached objects, and then each later change exactly once. The list of
-/// subscribers stays locked for at most one pass over the subscribers.
+/// current subscribers. A new subscriber starts with a snapshot of the cache that is not taken during a write. Each
+/// subscriber therefore receives the cached objects, and then each later change exactly once. The list of subscribers
+/// stays locked for at most one pass over the subscribers.
 pub(crate) struct Publisher<T> {
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
     turns: Arc<Turns<()>>,
     hasher: RandomState,
-    /// `true` if every watched namespace has been listed. This flag is written while `audience` is locked, but read
+    /// Whether every watched namespace has been listed. This flag is written while `audience` is locked, but read
     /// without the lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added, because its resync may be due first.
+    /// Notifies the task that starts resyncs when a subscriber is added or changes its resync period, because this
+    /// subscriber's resync may be due first.
     pub(crate) resyncs_changed: Arc<Notify>,
     writes: AtomicU64,
 }
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    /// Subscribers that were added while a write was in progress. These subscribers start after the write, because a
+    /// Subscribers that were added while a write was in progress. New subscribers start after the write, because a
     /// snapshot that is taken during the write may or may not contain the written changes.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
@@ -208,8 +209,8 @@ impl<T: Object> Publisher<T> {
         let mut undecodable = Vec::new();
         for observed in listed {
             let entry = match observed.object {
-                // After the list read this state from the cache, another task may have found that the state is
-                // undecodable.
+                // Another task may have found that the state is undecodable after the list had read this state from the
+                // cache.
                 Decoded::Object(object) => match self.cache.entry_of(&object) {
                     Some(entry) => entry,
                     None => {
@@ -232,7 +233,7 @@ impl<T: Object> Publisher<T> {
         };
         let mut objects = last_of_each(objects);
         // Keep the cached object if the list contains the same version. After a restore of the server, the same version
-        // may be another state. This comparison needs no lock, because only the current task writes to the cache.
+        // may be another state. Comparing the objects needs no lock, because only the current task writes to the cache.
         for (key, listed) in &mut objects {
             let Some(known) = self.cache.store.get(key) else { continue };
             if !goes_back && is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
@@ -259,7 +260,7 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles stored objects that could not be decoded. Lists these objects as undecodable and restores their earlier
+    /// Handles stored objects that could not be decoded. Lists the objects as undecodable and restores their earlier
     /// decodable states. An object without a decodable state is deleted. A restored state is sent only to subscribers
     /// that have not received it yet. A subscriber has not received it if no earlier state was known to be decodable
     /// when the change was delivered. The caller must have the [turn](Self::turn).
@@ -378,8 +379,8 @@ impl<T: Object> Publisher<T> {
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
-    /// Returns the change to deliver to subscribers when the cached object changes from `before` to `next`. Returns
-    /// `None` if nothing changed.
+    /// Returns the change to deliver to subscribers when the cached object changes from `before` to `next`, or `None`
+    /// if nothing changed.
     fn notification(&self, next: NewState<T>, before: Option<Stored<T>>) -> Option<Notification<T>> {
         match (next, before) {
             (NewState::Present(new), before) => Some(self.present(before, new)),
@@ -486,7 +487,7 @@ impl<T: Object> Publisher<T> {
     }
 }
 
-/// A write in progress. Dropping this value ends the write, even during a panic.
+/// A guard for a write in progress. Dropping the `Writing` ends the write, even during a panic.
 struct Writing<'a, T: Object>(&'a Publisher<T>);
 
 impl<T: Object> Drop for Writing<'_, T> {
@@ -541,7 +542,7 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// If `new` cannot be decoded, reads of `new` will return `known`. Does nothing if `new` and `known` are different
+/// Makes reads of `new` return `known` if `new` cannot be decoded. Does nothing if `new` and `known` are different
 /// objects.
 fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     if new.uid() == known.uid() {

@@ -24,8 +24,8 @@ use crate::version::is_older;
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The reflector accepts an older state only if a server has returned older states for this time. In addition, at least
-/// [`RESTORE_ANSWERS`] consecutive lists must return older states.
+/// The time for which a server must have returned older states before the reflector accepts an older state. At least
+/// [`RESTORE_ANSWERS`] consecutive lists must also have returned older states.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
@@ -58,8 +58,8 @@ const RESTORE_ANSWERS: u32 = 3;
 ///
 /// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasts for a
 /// second. A shorter watch is successful if it delivers an event and there were at most four consecutive short watches
-/// before it. A complete list also resets the delays. After a failed watch, only a successful watch resets the delays.
-/// Otherwise, a server that rejects all watches would receive list requests without delays.
+/// before it. A complete list also resets the delays. If a watch has failed, only a successful watch resets the delays.
+/// Without this rule, a server that rejects all watches would receive list requests without delays.
 ///
 /// Each round starts with a list. If streaming lists are enabled and have not failed recently, this list is a streaming
 /// list. The list requests at least the last known revision, so that the state never goes back. If this revision is not
@@ -69,7 +69,7 @@ const RESTORE_ANSWERS: u32 = 3;
 /// After a server was restored from a backup, its revisions are older than the last known revision, so the reflector
 /// requests the newest state. If the server returns older states for a minute, the reflector accepts an older state.
 /// The revision of the outputs never decreases, except after a restore. A list after a restore does not contain objects
-/// that were created after the backup. A recreated object has another uid than the previous object.
+/// that were created after the backup. A recreated object has a different uid than the previous object.
 ///
 /// If the resource does not exist, the reflector retries with increasing delays and outputs no deletions. The custom
 /// resource definition (CRD) of the resource may be added later, or a server that was just started may not have loaded
@@ -103,22 +103,22 @@ pub struct Reflector<T> {
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// The revision of the last output. The reflector's output contains all changes up to this revision. Empty before
-    /// the first list.
+    /// The revision of the last output. The reflector's output contains all changes up to this revision. The revision
+    /// is empty before the first list.
     resource_version: String,
-    /// The newest revision that other reflectors of the same server had received when this reflector started. Empty if
-    /// there are no other reflectors.
+    /// The newest revision that other reflectors of the same server had received when this reflector started, or an
+    /// empty string if there are no other reflectors.
     known_elsewhere: String,
-    /// `true` if the last requested revision is not available on the server, so that the next list must request the
+    /// Whether the last requested revision is not available on the server, so that the next list must request the
     /// newest state.
     version_unavailable: bool,
-    /// The number of consecutive lists that returned an older state, and the time of the first such list.
+    /// The number of consecutive lists that returned an older state, and the time of the first of these lists.
     older: Option<(u32, Instant)>,
-    /// `true` if the server has no watch cache, so that the reflector uses paged lists. A server that returns several
+    /// Whether the server has no watch cache, so that the reflector uses paged lists. A server that returns several
     /// pages for a list at revision "0" has no watch cache.
     is_paginated: bool,
-    /// The time until which the reflector uses no streaming lists. Set when the server has rejected or not finished a
-    /// streaming list.
+    /// The time until which the reflector uses no streaming lists. The pause is set when the server has rejected or not
+    /// finished a streaming list.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
     unfinished: u32,
@@ -133,9 +133,9 @@ pub struct Reflector<T> {
 /// A command from a [`Reflector`] to its driver. The driver must respond to each command with an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// List one page. The answer is [`Input::Listed`].
+    /// List one page. The driver responds with [`Input::Listed`].
     List(ListOptions),
-    /// Open a watch that replaces the open watch, if any. The answer is [`Input::Opened`].
+    /// Open a watch that replaces the open watch, if any. The driver responds with [`Input::Opened`].
     Watch(WatchOptions),
     /// Wait for the next event of the watch. The driver responds with [`Input::Received`], or with [`Input::TimedOut`]
     /// at the deadline.
@@ -143,7 +143,7 @@ pub enum Command {
         /// The deadline of the wait.
         until: Instant,
     },
-    /// Drop the open watch, if any, and wait for this duration. The answer is [`Input::Woke`].
+    /// Drop the open watch, if any, and wait for this duration. The driver responds with [`Input::Woke`].
     Sleep(Duration),
 }
 
@@ -154,7 +154,7 @@ pub enum Input<T> {
     Listed(Result<List<T>, ApiError>),
     /// The response to [`Command::Watch`]: `Ok` if the server accepted the watch.
     Opened(Result<(), ApiError>),
-    /// An event or an error from the watch. `None` if the watch has ended.
+    /// An event or an error from the watch, or `None` if the watch has ended.
     Received(Option<Result<WatchEvent<T>, ApiError>>),
     /// The deadline of a [`Command::Read`] has passed.
     TimedOut,
@@ -214,8 +214,7 @@ pub struct Step<T> {
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list. The driver must drop these objects, because dropping them may take a long
-    /// time.
+    /// The objects of an abandoned list, which the driver must drop, because dropping them may take a long time.
     pub discarded: Vec<T>,
 }
 
@@ -377,7 +376,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the minimum acceptable revision. Returns an empty string if any revision is acceptable.
+    /// Returns the minimum acceptable revision, or an empty string if any revision is acceptable.
     fn floor(&self) -> &str {
         let returned = [&self.resource_version, &self.known_elsewhere];
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)

@@ -48,10 +48,9 @@ enum Field {
     Generation,
 }
 
-/// The number of [`Field`]s.
 const FIELDS: usize = 6;
 
-/// The result of a scan.
+/// The result of a scan: the fields that identify the object, and the byte ranges to cut.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     /// The byte ranges of the values of each [`Field`]. The range of a string excludes the quotes. The generation is a
@@ -123,8 +122,8 @@ impl Scanner {
         self.nodes[node].push((last.clone(), Action::Cut));
     }
 
-    /// Scans the bytes of an object. Returns `None` if the scanned bytes are not a JSON object. The decoder reports the
-    /// reason.
+    /// Scans the bytes of an object. Returns `None` if the scanned bytes are not a JSON object, in which case the
+    /// decoder reports the reason.
     ///
     /// The scanner skips irrelevant fields without validating them. The decoder validates the skipped fields later,
     /// unless the projection drops them. If a field occurs twice in the metadata, the last occurrence is used.
@@ -163,7 +162,7 @@ struct Walk<'a> {
 struct Open {
     node: usize,
     is_array: bool,
-    /// Whether a member or item has already been read, so that the next one requires a comma.
+    /// Whether a member or item has already been read, so that the next member or item requires a comma.
     has_begun: bool,
     /// Whether a previous member or item of this object or array is kept.
     has_kept: bool,
@@ -276,7 +275,7 @@ impl Outline {
         self.text(json, Field::ResourceVersion)
     }
 
-    /// Returns the key. Returns `None` if the object has no name.
+    /// Returns the key of the object, or `None` if the object has no name.
     pub(crate) fn key(&self, json: &[u8]) -> Option<ObjectKey> {
         let name = self.text(json, Field::Name)?;
         Some(ObjectKey::new(&self.text(json, Field::Namespace).unwrap_or_default(), &name))

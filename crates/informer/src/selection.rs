@@ -34,12 +34,12 @@ struct State {
 }
 
 /// A source that lists and watches only objects that match the current selectors. When the selectors change, the open
-/// watch fails with an "expired" error. Further watches also fail until the next list. The reflector then lists again,
-/// with the new selectors.
+/// watch fails with an "expired" error. Further watches also fail until the next list. When a watch fails in this way,
+/// the reflector lists again with the new selectors.
 pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,
-    /// The selectors of the last list. Watches use the same selectors.
+    /// The selectors of the last list, which watches also use.
     listed: Mutex<Option<State>>,
     choice: Arc<AtomicU64>,
 }

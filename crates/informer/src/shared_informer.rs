@@ -72,8 +72,8 @@ use crate::user::User;
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
     resync: Option<Duration>,
-    /// Counts this handle as a user of an informer that belongs to a factory. `None` for the handle in the factory, and
-    /// for informers without a factory.
+    /// Counts this handle as a user of an informer that belongs to a factory. This field is `None` for the handle in
+    /// the factory, and for informers without a factory.
     user: Option<User>,
 }
 
@@ -87,7 +87,7 @@ struct Owner<T: Object> {
     whole: Arc<Whole>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    /// `None` if the informer was started or stopped.
+    /// The function that runs the informer, or `None` if the informer was started or stopped.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -110,7 +110,7 @@ pub(crate) struct Settings {
 
 #[derive(PartialEq)]
 pub(crate) enum Covered {
-    /// A single namespace. `None` means all namespaces.
+    /// A single namespace, or `None` for all namespaces.
     Fixed(Option<String>),
     Several(Namespaces),
 }
@@ -141,9 +141,9 @@ impl<T: Object> SharedInformer<T> {
     /// returns the state of each namespace.
     ///
     /// Within each namespace, the cached objects match the server's state at some revision. The revisions may differ
-    /// between namespaces. The cache's revision is the lowest revision of any namespace. Therefore, a
-    /// [wait](Lister::wait_for) for a write may take until the next bookmark of a quiet namespace. While a namespace
-    /// cannot be listed, the cache's revision does not advance, and waits for newer revisions do not complete.
+    /// between namespaces. The cache's revision is the lowest revision of any namespace. A [wait](Lister::wait_for) for
+    /// a write may therefore take until the next bookmark of a quiet namespace. While a namespace cannot be listed, the
+    /// cache's revision does not advance, and waits for newer revisions do not complete.
     ///
     /// The server must serve a separate watch for each namespace. To watch many namespaces of a large cluster, consider
     /// a watch of all namespaces with a selector instead.
@@ -184,7 +184,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime. After this panic, the informer can still be started.
+    /// Panics if called outside of a tokio runtime. The informer can still be started after this panic.
     pub fn start(&self) {
         // Get the runtime before changing the informer, because getting the runtime panics outside of a runtime.
         let runtime = tokio::runtime::Handle::current();
@@ -221,9 +221,9 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Creates a subscription that delivers every change of every object in the original order. At most `bound` changes
-    /// are queued for the subscriber. Further changes are merged as [`Subscription`] describes. If the subscription is
-    /// created before the first list, the initial objects arrive in the order of the list. Otherwise, the initial
-    /// objects arrive in no particular order.
+    /// are queued for the subscriber. If `bound` changes are queued, further changes are merged as [`Subscription`]
+    /// describes. If the subscription is created before the first list, the initial objects arrive in the order of the
+    /// list. If the subscription is created later, the initial objects arrive in no particular order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
@@ -370,16 +370,16 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Returns the informer's [set of namespaces](Self::of_namespaces), which the caller can read or change. Returns
-    /// `None` if the informer has a single source. Also returns `None` if the informer comes from an
-    /// [`InformerFactory`](crate::InformerFactory), because only the caller that passed the set to the factory may
-    /// change it.
+    /// `None` if the informer has a single source. For an informer from an [`InformerFactory`](crate::InformerFactory),
+    /// the result is also `None`, because only the caller that passed the set to the factory may change it.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
 
     /// Returns the state of each namespace if the informer was started and watches [several
     /// namespaces](Self::of_namespaces). The result may lack namespaces that were just added and contain namespaces
-    /// that were just removed. For any other informer, this method returns an empty result.
+    /// that were just removed. For an informer that was not started or has a single source, this method returns an
+    /// empty result.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }
@@ -498,7 +498,7 @@ impl Covered {
 }
 
 impl<T> Scope<T> {
-    /// Logs a warning if the informer caches the data of all Secrets in a cluster. Few programs need this data.
+    /// Logs a warning if the informer caches the data of all Secrets in a cluster, which few programs need.
     fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
         let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
         let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();
@@ -525,8 +525,8 @@ impl<T> PartialEq for Scope<T> {
     }
 }
 
-/// Removes the module paths from a type name. For example, `k8s_openapi::api::core::v1::Pod` becomes `Pod`, including
-/// in type parameters, as in `Compact<Pod>`.
+/// Removes the module paths from a type name. The type name `k8s_openapi::api::core::v1::Pod`, for example, becomes
+/// `Pod`, and module paths in type parameters are removed as well, as in `Compact<Pod>`.
 fn short_name(type_name: &str) -> String {
     let paths = type_name.split_inclusive(['<', '>', ',', ' ']);
     paths.map(|path| path.rsplit_once("::").map_or(path, |(_, name)| name)).collect()

@@ -55,9 +55,9 @@ pub struct Snapshot<T> {
 pub struct Difference<T> {
     /// The key of the object.
     pub key: ObjectKey,
-    /// The object in the older snapshot. `None` if the object was added.
+    /// The object in the older snapshot, or `None` if the object was added.
     pub old: Option<Arc<T>>,
-    /// The object in the newer snapshot. `None` if the object was deleted.
+    /// The object in the newer snapshot, or `None` if the object was deleted.
     pub new: Option<Arc<T>>,
 }
 
@@ -121,8 +121,8 @@ impl<T> Snapshot<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`] if the snapshot has no index `name`. The error lists the existing indices. A snapshot
-    /// does not contain indices that were added after the snapshot was created.
+    /// Returns [`UnknownIndex`], which lists the existing indices, if the snapshot has no index `name`. A snapshot does
+    /// not contain indices that were added after the snapshot was created.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let found = self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone()));
         Ok(found.into_iter().filter_map(Stored::into_read).collect())
@@ -154,8 +154,8 @@ impl<T> Snapshot<T> {
         &self.resource_version
     }
 
-    /// Returns the objects that differ from the older snapshot `since`, ordered by key. The result includes deleted
-    /// objects. An object that was stored again counts as different, even if its content is the same.
+    /// Returns the objects that differ from the older snapshot `since`, ordered by key. The differences include objects
+    /// that were deleted. An object that was stored again counts as different, even if its content is the same.
     ///
     /// # Panics
     ///

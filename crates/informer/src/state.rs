@@ -68,7 +68,7 @@ pub enum InformerState {
         cause: ReflectorError,
         /// The time of the first failure since the informer last made progress.
         since: Instant,
-        /// The time of the next retry. `None` if a retry is in progress.
+        /// The time of the next retry, or `None` if a retry is in progress.
         next_try: Option<Instant>,
     },
     /// The informer has ended permanently.

@@ -54,9 +54,9 @@ impl StateWatch {
         self.whole.version() != self.seen
     }
 
-    /// Waits until the state changes. Marks the new state as seen, and returns it. The first call waits for a change
-    /// after the call of [`states`](crate::SharedInformer::states). Each later call waits for a change after the last
-    /// seen state.
+    /// Waits until the state changes, marks the new state as seen, and returns the new state. The first call of
+    /// `changed` waits for a change after the call of [`states`](crate::SharedInformer::states). Each later call of
+    /// `changed` waits for a change after the last seen state.
     ///
     /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was already
     /// seen.
@@ -80,8 +80,8 @@ impl StateWatch {
         }
     }
 
-    /// Waits until `is_wanted` returns `true` for a state, and returns that state. The current state is checked first.
-    /// No lock is held while `is_wanted` runs.
+    /// Waits until `is_wanted` returns `true` for a state, and returns that state. The method checks the current state
+    /// first. No lock is held while `is_wanted` runs.
     ///
     /// Returns `None` if the informer has ended and `is_wanted` returned `false` for its last state.
     ///

@@ -172,8 +172,8 @@ impl States {
     }
 }
 
-/// Merges the drivers' states. If any driver has failed, this function returns the oldest failure. Otherwise, this
-/// function returns the progress of the lists if a list is in progress, or the lowest revision.
+/// Merges the drivers' states. If any driver has failed, this function returns the oldest failure. If no driver has
+/// failed, this function returns the progress of the lists if a list is in progress, or the lowest revision.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

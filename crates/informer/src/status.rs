@@ -44,8 +44,8 @@ pub struct InformerStatus {
     pub resource: ApiResource,
     /// The informer's current state.
     pub state: InformerState,
-    /// The time at which the state of any watched namespace last changed to another variant. `None` before the informer
-    /// starts.
+    /// The time at which the state of any watched namespace last changed to another variant, or `None` before the
+    /// informer starts.
     pub since: Option<Instant>,
     /// The number of cached objects.
     pub objects: usize,

@@ -69,7 +69,7 @@ pub(crate) trait Value: Clone {
 
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
-    /// The new value. `None` deletes the key.
+    /// The new value, or `None` to delete the key.
     pub(crate) value: Option<V>,
     /// The index values, each with the number of its index. The indices are always in the same order.
     pub(crate) values: Vec<(u32, String)>,
@@ -122,8 +122,8 @@ impl<V: Value> Store<V> {
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
-        // The first slot with this hash is almost always the slot of the requested key. Fetch the slot's value from
-        // memory while the keys are compared.
+        // Fetch the value of the first slot with this hash while the keys are compared, because it is almost always the
+        // slot of the requested key.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
         let slot = if is_there && shard.is_of(likely, key) { likely } else { shard.find(hash, key)? };

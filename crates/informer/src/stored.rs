@@ -1,4 +1,4 @@
-//! Cached objects. Objects that are decoded when they arrive or when they are first read.
+//! Cached objects, which are decoded when they arrive or when they are first read.
 
 mod fallback;
 mod hot;
@@ -23,7 +23,7 @@ pub(crate) struct Readability<T> {
     pub(crate) is_readable: bool,
     /// Whether the check decoded the state.
     pub(crate) has_decoded: bool,
-    /// Keeps the decoded object in memory.
+    /// A lease that keeps the decoded object in memory.
     pub(crate) lease: Option<Lease<T>>,
 }
 
@@ -36,8 +36,8 @@ pub(crate) enum Stored<T> {
 }
 
 impl<T> Stored<T> {
-    /// Returns the object. Decodes the object first if it is not decoded yet. If the object cannot be decoded, this
-    /// method returns an earlier decodable state. Returns `None` if the object has no decodable state.
+    /// Returns the object, and decodes it first if it is not decoded yet. If the object cannot be decoded, this method
+    /// returns an earlier decodable state. Returns `None` if the object has no decodable state.
     ///
     /// Decoding runs user code, so the caller must not hold a lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {
@@ -89,8 +89,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns the earlier state that reads return if this state is known to be undecodable. Otherwise, returns this
-    /// state.
+    /// If this state is known to be undecodable, returns the earlier state that reads return, and otherwise returns
+    /// this state.
     pub(crate) fn good_state(&self) -> Option<Self> {
         match self {
             Self::Lazy(record) if record.is_bad() => record.earlier(),
@@ -98,8 +98,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns `true` if a read of this undecodable state found no decodable state. A later read may find one, if an
-    /// earlier state was decoded in the meantime.
+    /// Returns `true` if a read of this undecodable state found no decodable state. A later read may find a decodable
+    /// state if an earlier state was decoded in the meantime.
     pub(crate) fn was_unreadable(&self) -> bool {
         matches!(self, Self::Lazy(record) if record.was_unreadable())
     }
@@ -181,8 +181,8 @@ fn read_record<T>(record: &Arc<Record<T>>) -> Option<Arc<T>> {
     }
 }
 
-/// Parses the metadata of an object. Returns empty metadata if the metadata cannot be parsed. The decode error of the
-/// object contains the reason.
+/// Parses the metadata of an object. If the metadata cannot be parsed, returns empty metadata, and the decode error of
+/// the object contains the reason.
 fn parse_metadata(json: &[u8]) -> ObjectMeta {
     serde_json::from_slice(json).unwrap_or_default()
 }

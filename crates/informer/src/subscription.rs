@@ -29,10 +29,10 @@ use crate::panic::isolated;
 
 /// Delivers an informer's events to one subscriber. Dropping the subscription unsubscribes from the informer.
 ///
-/// A subscription first delivers a [`ResourceEvent::Added`] for each cached object. The subscription then delivers each
-/// change after the cache has changed. An initial object is read from the cache when the subscriber requests the event,
-/// so the event contains the object's current state. Superseded states of initial objects stay in memory until the
-/// subscriber has read all initial objects, as with a [`Snapshot`](crate::Snapshot).
+/// A subscription first delivers a [`ResourceEvent::Added`] for each cached object. After the initial objects, the
+/// subscription delivers each change after the cache has changed. An initial object is read from the cache when the
+/// subscriber requests the event, so the event contains the object's current state. Superseded states of initial
+/// objects stay in memory until the subscriber has read all initial objects, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog has a limit:
 ///
@@ -103,12 +103,12 @@ pub struct SubscriptionStatus {
     /// The number of queued events: see [`Subscription::len`].
     pub depth: usize,
     /// The time since the oldest queued event arrived or the subscriber last received an event, whichever is shorter.
-    /// `None` if no event is queued.
+    /// The age is `None` if no event is queued.
     pub age: Option<Duration>,
-    /// The number of changes that were merged with other changes or cancelled by them, so that the subscriber does not
-    /// receive them as separate events.
+    /// The number of changes that the subscriber does not receive as separate events, because they were merged with
+    /// other changes or cancelled by them.
     pub joined: u64,
-    /// `true` if the subscriber has handled all initial objects.
+    /// Whether the subscriber has handled all initial objects.
     pub has_synced: bool,
 }
 
@@ -128,8 +128,8 @@ impl<T: Object> Subscription<T> {
         self.queue.clone()
     }
 
-    /// Sets the resync period of this subscription. `None` disables resyncs. Periods of less than one second are raised
-    /// to one second. The first period starts now.
+    /// Sets the resync period of this subscription, or disables resyncs if `period` is `None`. Periods of less than one
+    /// second are raised to one second. The first period starts when this method is called.
     ///
     /// After each period, the subscriber receives each object as an update with equal `old` and `new` states. Queued
     /// events are delivered first, and objects that change during the resync are skipped. A resync is skipped if the
@@ -149,8 +149,8 @@ impl<T: Object> Subscription<T> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(event)
     }
 
-    /// Like [`next`](Self::next), but blocks the thread until the next event arrives. No runtime is required. Do not
-    /// call this method from an async task.
+    /// Like [`next`](Self::next), but blocks the thread until the next event arrives. This method does not require a
+    /// runtime. Do not call this method from an async task.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
         blocking(|context| self.queue.poll_known(context)).map(event)
     }

@@ -40,9 +40,9 @@ use thiserror::Error;
 pub struct Undecodable {
     /// The key of the object.
     pub key: ObjectKey,
-    /// The object's uid. Empty if the uid could not be read.
+    /// The object's uid, or an empty string if the uid could not be read.
     pub uid: String,
-    /// The object's resourceVersion. Empty if the resourceVersion could not be read.
+    /// The object's resourceVersion, or an empty string if the resourceVersion could not be read.
     pub resource_version: String,
     /// The reason why the newest state is not in the cache. Positions in the message are positions in the JSON that the
     /// [`Projection`](crate::Projection) keeps. The message does not contain values of a wrong type. The messages of

@@ -8,8 +8,8 @@ use crate::on_error::Listening;
 /// The user count of an informer. Users are handles, listers and subscriptions.
 pub(crate) struct Users {
     count: AtomicUsize,
-    /// Called without holding locks when the last user is dropped. A new user may already exist when this function is
-    /// called.
+    /// A function that is called without holding locks when the last user is dropped. By the time of the call, the
+    /// informer may already have a new user.
     unused: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -54,16 +54,16 @@ impl User {
         Self { users, errors: Mutex::new(errors), standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. The lister is not a user of the informer if it is read only by index functions of
-    /// the same cache. Otherwise, the informer would keep itself running, because it owns its index functions.
+    /// Returns a user for a lister. A lister that is read only by index functions of the same cache is not a user,
+    /// because the informer owns its index functions and would keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// Records a read. Callers must call this method before each read. `is_indexing` is `true` if this thread is
-    /// running an index function of the same cache.
+    /// Records a read of the lister. Callers must call this method before each read. `is_indexing` is `true` if this
+    /// thread is running an index function of the same cache.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);
         if standing == COUNTS {

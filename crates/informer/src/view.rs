@@ -36,7 +36,8 @@ pub struct View {
 }
 
 impl View {
-    /// Takes a snapshot of each cache. Writers of these caches wait for this call to return. Readers do not wait.
+    /// Takes a snapshot of each cache. Writers of the caches wait until the snapshots are taken. Readers of the caches
+    /// do not wait.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
@@ -61,7 +62,7 @@ impl View {
         view
     }
 
-    /// Returns the snapshot of the lister's cache. Returns `None` if the cache is not part of the view.
+    /// Returns the snapshot of the lister's cache, or `None` if the cache is not part of the view.
     pub fn of<T: Object>(&self, lister: &Lister<T>) -> Option<Snapshot<T>> {
         let (_, snapshot) = self.snapshots.iter().find(|(address, _)| *address == lister.address())?;
         snapshot.downcast_ref::<Snapshot<T>>().cloned()

@@ -25,7 +25,7 @@ pub struct Writer {
     pub manager: String,
     /// `Apply` for a server-side apply, and `Update` for all other requests.
     pub operation: String,
-    /// The subresource of the request, such as `status`. Empty if the request wrote the object itself.
+    /// The subresource of the request, such as `status`, or an empty string if the request wrote the object itself.
     pub subresource: String,
 }
 
@@ -42,7 +42,8 @@ impl fmt::Display for Writer {
 /// The newest write in a state of an object. The type is small, because the cache stores a `LastWrite` for each object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastWrite {
-    /// The number of the [group](Groups) of the writers whose entries have the latest time. 0 if the writers are unknown.
+    /// The number of the [group](Groups) of the writers whose entries have the latest time, or 0 if the writers are
+    /// unknown.
     group: [u8; 2],
     /// The latest time as a big-endian number: see [`moment`].
     time: [u8; 4],
@@ -132,9 +133,10 @@ static GROUPS: LazyLock<Groups> =
     LazyLock::new(|| Groups { hasher: RandomState::new(), known: RwLock::new(Known::default()) });
 
 impl Groups {
-    /// Returns the number of a group. Stores the group if it is new. Returns 0 if the group cannot be stored.
+    /// Returns the number of a group, and stores the group if it is new. Returns 0 if the group cannot be stored.
     fn id<'a>(&self, writers: impl Iterator<Item = [&'a [u8]; 3]> + Clone) -> u16 {
-        // Groups are compared only by their hash. Two of 4,000 random hashes are equal with a probability of 1 in 2^41.
+        // Groups are compared only by their hash, because two of 4,000 random hashes are equal with a probability of
+        // only 1 in 2^41.
         let hash = self.hasher.hash_one(Texts(writers.clone()));
         {
             let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +247,7 @@ mod tests {
         assert_eq!(["1999-01-01T00:00:00Z", "2026-01-01T00:00:0x", "2"].map(|time| moment(time.as_bytes())), [0; 3]);
     }
 
-    /// The cache stores a `LastWrite` for each object.
+    /// A `LastWrite` must be small, because the cache stores one for each object.
     #[test]
     fn last_write_takes_no_memory_in_the_cache() {
         use crate::stored::Stored;

@@ -19,7 +19,8 @@ use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
 
 type Pods = Arc<Cache<PartialObject>>;
 
-/// Runs `test` in all interleavings with at most three preemptions. `LOOM_MAX_PREEMPTIONS` overrides this limit.
+/// Runs `test` in all interleavings with at most three preemptions. The environment variable `LOOM_MAX_PREEMPTIONS`
+/// overrides the number of preemptions.
 fn explore(test: impl Fn(&Pods) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(3);

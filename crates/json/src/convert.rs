@@ -94,7 +94,7 @@ impl<T: Into<Json>> FromIterator<T> for Json {
     }
 }
 
-/// Collects members into an object. If a key occurs several times, the last value is kept.
+/// Collects members into an object, keeping the last value of a repeated key.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Json {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         Self::Object(members.into_iter().collect())

@@ -18,7 +18,7 @@ macro_rules! keys {
             }
         }
 
-        /// Returns a member. Inserts `null` if the member is absent. If `self` is `null`, it is replaced by an empty
+        /// Returns a member of an object, which becomes `null` if it is absent. A `null` value becomes an empty
         /// object first.
         ///
         /// # Panics
@@ -52,7 +52,7 @@ impl Index<usize> for Json {
 /// Returns an item.
 ///
 /// # Panics
-/// Panics if `self` is not an array or the index is out of range.
+/// Returns an item of an array for modification, and panics if `self` is not an array or the index is out of range.
 impl IndexMut<usize> for Json {
     fn index_mut(&mut self, at: usize) -> &mut Json {
         match self {

@@ -166,13 +166,14 @@ impl Json {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Takes the value, leaving `null` in its place.
+    /// Takes the value, and leaves `null` in its place.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }
 }
 
-/// Writes JSON without spaces, with members sorted by key. `{:#}` writes indented JSON.
+/// Writes JSON without spaces, with object members sorted by key. The alternate form `{:#}` writes
+/// indented JSON.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if f.alternate() { to_vec_pretty(self) } else { to_vec(self) };

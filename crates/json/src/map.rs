@@ -15,24 +15,25 @@ use crate::text::Text;
 
 /// The members of a JSON object, sorted by key.
 ///
-/// Up to 32 members are stored in a sorted list, because most objects have few members. Larger maps are stored in a
-/// tree. Inserting `n` members in any order takes O(`n` log `n`) time.
+/// Maps of up to 32 members are sorted lists, because most objects have few members. Larger maps are trees. Inserting
+/// `n` members in any order takes O(`n` log `n`) time.
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum number of members in the list layout. An insertion moves at most this number of members.
+/// The maximum number of members in the list layout. An insertion into the list layout moves at most this number of
+/// members.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
 enum MapLayout {
-    /// The members, sorted by key without duplicates.
+    /// A list of the members, sorted by key without duplicates.
     List(Vec<(Text, Json)>),
     #[expect(clippy::box_collection, reason = "keeps a map as small as a list")]
     Tree(Box<BTreeMap<Text, Json>>),
 }
 
 impl Map {
-    /// Creates an empty map. Does not allocate.
+    /// Creates an empty map without allocating.
     pub const fn new() -> Self {
         Self(MapLayout::List(Vec::new()))
     }
@@ -50,7 +51,7 @@ impl Map {
         self.len() == 0
     }
 
-    /// Returns the value of `key`.
+    /// Returns the value of `key`, or `None` if the map does not contain it.
     pub fn get(&self, key: &str) -> Option<&Json> {
         match &self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &list[at].1),
@@ -71,7 +72,7 @@ impl Map {
         self.get(key).is_some()
     }
 
-    /// Inserts a member. Returns the previous value of the key, if any.
+    /// Inserts a member, and returns the previous value of the key, if any.
     pub fn insert(&mut self, key: impl Into<Text>, value: Json) -> Option<Json> {
         let key = key.into();
         if let Some(known) = self.get_mut(&key) {
@@ -107,14 +108,14 @@ impl Map {
         *self = Self::new();
     }
 
-    /// Inserts a member. The map must not contain the key.
+    /// Inserts a member whose key is not in the map.
     fn add(&mut self, key: Text, value: Json) -> &mut Json {
         if let MapLayout::List(list) = &mut self.0 {
             if list.len() == MAX_LIST_LEN {
                 self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
-                // Start with a capacity of one and then four, because most objects have one member, and many have up to
-                // four. `Vec` would start with a capacity of four.
+                // Start with a capacity of one, because most objects have one member, and continue with four, because
+                // many have up to four. `Vec` itself would start with a capacity of four.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
         }
@@ -129,8 +130,7 @@ impl Map {
     }
 }
 
-/// Returns the index of a key in the list layout. If the list does not contain the key, returns `Err` with the index at
-/// which to insert it.
+/// Returns the index of a key in the list layout, or `Err` with the index at which to insert a missing key.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
         // Compare the last member first, because most keys are inserted in ascending order.
@@ -145,7 +145,7 @@ impl Default for Map {
     }
 }
 
-/// Compares maps by their members. The layouts may differ.
+/// Compares maps by their members, ignoring differences in layout.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -171,7 +171,8 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// Inserts the keys `0..many` in an order given by `order`. Returns an upper bound for the number of moved members.
+    /// Inserts the keys `0..many` in an order given by `order`, and returns an upper bound for the number of moved
+    /// members.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);

@@ -26,7 +26,7 @@ impl Json {
 }
 
 fn steps(path: &str) -> Option<impl Iterator<Item = &str>> {
-    // A path must begin with a slash, so the first part must be empty.
+    // The first part must be empty, because a path begins with a slash.
     let mut steps = path.split('/');
     steps.next().is_some_and(str::is_empty).then_some(steps)
 }

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// A string. Strings of up to 24 bytes need no allocation.
+/// A string, which needs no allocation if it has at most 24 bytes.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Text(CompactString);

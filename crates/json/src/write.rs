@@ -1,5 +1,5 @@
-//! Writes JSON. As in Go's `encoding/json`, nonzero floats are written with an exponent if their magnitude is below
-//! 1e-6 or at least 1e21.
+//! Writes JSON with the number format of Go. As in Go's `encoding/json`, nonzero floats have an exponent if their
+//! magnitude is below 1e-6 or at least 1e21.
 
 use std::io::{self, Write};
 
@@ -69,8 +69,8 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     }
 }
 
-/// Writes a float. Rust and Go both write the shortest digits that identify a float, but Rust omits the plus sign of
-/// the exponent.
+/// Writes a float in Go's format. Rust and Go both write the shortest digits that identify a float, but Rust omits
+/// the plus sign of the exponent.
 fn write_float<W: ?Sized + Write>(
     to: &mut W,
     size: f64,

@@ -14,7 +14,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn small_values_take_little_memory() {
     assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
 
-    // The first parse allocates memory once, to determine how this build represents numbers.
+    // Parse once before measuring, because the first parse allocates memory to determine how this build represents
+    // numbers.
     assert!("{}".parse::<Json>().is_ok());
     let check = |text: &str, allocations, bytes| {
         let region = Region::new(ALLOCATOR);

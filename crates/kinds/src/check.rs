@@ -5,8 +5,8 @@ use std::fmt;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::Json;
 
-/// Applies validation rules to an object and collects the errors. Field arguments are paths as in error messages, such
-/// as `spec.ports`.
+/// Applies validation rules to an object and collects the errors. Field arguments are paths like in Kubernetes error
+/// messages, such as `spec.ports`.
 #[derive(Debug)]
 pub struct Check<'a> {
     object: &'a Json,
@@ -20,7 +20,7 @@ impl<'a> Check<'a> {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Creates a check of a value inside an object. Error paths begin with `path`, which is the path of the value.
+    /// Creates a check of a value at the path `path` inside an object. Error paths begin with `path`.
     pub fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         Self { object, prefix, errors: FieldErrors::default() }
@@ -53,7 +53,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a string that is not in `known`. An absent or empty string is valid.
+    /// Reports a non-empty string that is not in `known`.
     pub fn one_of(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field).filter(|value| !value.is_empty())
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -63,7 +63,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a value that is not in `known`. An absent value is valid, but an empty string is not.
+    /// Reports a value that is present but not in `known`, such as an empty string.
     pub fn known(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field)
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -118,7 +118,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a string that is not a valid name. An absent or empty string is valid.
+    /// Reports a non-empty string that is not a valid name.
     pub fn name(mut self, field: &str, rule: NameRule) -> Self {
         let text = self.object.text(&pointer(field));
         if !text.is_empty() {
@@ -129,8 +129,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds an error if `holds` is true. If the field of the error is empty, the error is about the checked value
-    /// itself.
+    /// Adds the error from `error` if `holds` is true. An error with an empty field is about the checked value itself.
     pub fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();
@@ -179,7 +178,8 @@ impl<'a> Check<'a> {
         self.refuse(holds, || FieldError::not_found(field, name))
     }
 
-    /// Applies `rules` to each list item and its index. Stops when the maximum number of errors is reached.
+    /// Applies `rules` to each list item and its index. Stops when the check has collected the maximum number of
+    /// errors.
     pub fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
         let path = self.path(field);
         for (at, item) in self.object.list(&pointer(field)).enumerate() {
@@ -210,13 +210,14 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors from another function. The paths in these errors must be complete, because no prefix is added.
+    /// Adds errors from another function. The paths in these errors must be complete, because this method adds no
+    /// prefix.
     pub fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self
     }
 
-    /// Returns the checked value.
+    /// Returns the value that this check validates.
     pub fn object(&self) -> &'a Json {
         self.object
     }

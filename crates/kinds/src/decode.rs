@@ -26,7 +26,7 @@ pub enum BodyMedia {
     Protobuf,
 }
 
-/// An encoded body. The constructor parses YAML bodies, but parse errors are reported only during decoding.
+/// An encoded request body. The constructor parses a YAML body, but decoding reports the parse error.
 #[derive(Clone)]
 pub struct RawBody {
     bytes: Bytes,
@@ -56,8 +56,8 @@ impl RawBody {
         Self { bytes, content }
     }
 
-    /// Decodes the body into a value. If a protobuf body has no apiVersion and kind, `expected` replaces them. If the
-    /// body is invalid, returns the reason.
+    /// Decodes the body into a value, or returns the reason why the body is invalid. A protobuf body without an
+    /// apiVersion and kind gets both from `expected`.
     pub fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
@@ -67,7 +67,7 @@ impl RawBody {
     }
 }
 
-/// Returns the name of the object in a body. Returns an empty string if the object has no name or the body is invalid.
+/// Returns the name of the object in a body, or an empty string if the object has no name or the body is invalid.
 pub fn name(bytes: Bytes, content_type: &str) -> String {
     let Some(media) = media(content_type) else { return String::new() };
     let object = RawBody::new(bytes, media).value(("", "")).unwrap_or_default();
@@ -112,7 +112,7 @@ impl PatchKind {
     }
 }
 
-/// Parses a content type, ignoring parameters and letter case. An empty content type means JSON.
+/// Parses a content type, ignoring parameters and letter case. An empty content type counts as JSON.
 pub fn media(content_type: &str) -> Option<BodyMedia> {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match media.as_str() {
@@ -148,15 +148,15 @@ pub fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> 
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Returns the reason why a custom resource does not match its schema, or `None` if it matches. Objects of other kinds
-/// are not checked.
+/// Returns the reason why a custom resource does not match its schema, or `None` if it matches. Does not check objects
+/// of other kinds.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Removes and reports the fields of a custom resource that its schema does not declare. Nulls are also removed, but
-/// not reported. Objects of another group or kind are not changed.
+/// Removes and reports the fields of a custom resource that its schema does not declare. Also removes nulls from the
+/// object, but does not report them. Does not change objects of another group or kind.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let text = |name: &str| object[name].text("");
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -190,7 +190,7 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. If the patch is invalid, only [`make`](Self::make) returns the error, because the error about a
+    /// Decodes a patch. Only [`make`](Self::make) returns the error for an invalid patch, because the error for a
     /// missing object takes precedence.
     pub fn new(
         kind: &'a Arc<Kind>,
@@ -285,8 +285,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // kube-apiserver first decodes a strategic patch, and then converts the result to another version. For other
-        // patch types, the conversion is a part of the decoding.
+        // kube-apiserver decodes the result of a strategic patch before it converts the result to another version. For
+        // other patch types, decoding includes this conversion.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));
@@ -348,7 +348,8 @@ impl<'a> Patcher<'a> {
     }
 }
 
-/// The error message for a patch that cannot be applied. As in kube-apiserver, the message does not contain the reason.
+/// The error message for a patch that cannot be applied. As in kube-apiserver, the message does not say why the patch
+/// cannot be applied.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 
 fn patch_failure(error: PatchError) -> Failure {

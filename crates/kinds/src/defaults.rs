@@ -1,4 +1,4 @@
-//! The default values of built-in kinds that do not depend on other fields.
+//! The default values of built-in kinds, for fields whose default does not depend on other fields.
 
 use pintle_json::Json;
 
@@ -11,7 +11,7 @@ pub fn read(line: &'static str) -> Option<DefaultValue> {
     Some((path, serde_json::from_str(value).ok()?))
 }
 
-/// Sets the missing fields of an object.
+/// Sets the missing fields of an object to their default values.
 pub fn fill(defaults: &[DefaultValue], object: &mut Json) {
     defaults.iter().for_each(|(path, value)| fill_path(object, path, value));
 }

@@ -12,7 +12,7 @@ fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// Finds an indexed field that must have a single value to match the selector. Returns the index of the field and this
+/// Finds an indexed field for which the selector allows only one value, and returns the index of the field and the
 /// value.
 pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.field_labels().filter(|_| is_indexed(kind))?;
@@ -23,7 +23,7 @@ pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(us
     })
 }
 
-/// Returns `true` if the object satisfies the field selector. The object must be in the version of the kind.
+/// Returns `true` if the object satisfies the field selector. The object must have the version of `kind`.
 pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
@@ -32,8 +32,8 @@ pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) ->
     })
 }
 
-/// Returns the value of a field in an object of the kind's version. For an object that needs no conversion, the store
-/// caches all values when the object is written or when a value is first used.
+/// Returns the value of a field in an object of the kind's version. If the object needs no conversion, the store
+/// caches all field values on the write of the object or on the first use.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.convert_if_needed(stored) {

@@ -1,4 +1,4 @@
-//! The registry of served kinds: [`Kinds`].
+//! The registry of served kinds, [`Kinds`].
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -13,8 +13,8 @@ use crate::strategy_types::Routing;
 
 /// The registry of served kinds.
 ///
-/// A clone is a cheap snapshot that shares all unchanged groups and versions with the original. Later changes to the
-/// original do not affect the clone. Lookups by name take logarithmic time.
+/// Cloning is cheap: a clone is a snapshot that shares all unchanged groups and versions with the original. Later
+/// changes to the original do not affect the clone. Lookups by name take logarithmic time.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     /// The built-in kinds, in discovery order.
@@ -23,11 +23,11 @@ pub struct Kinds {
     groups: Tree<Arc<Group>>,
 }
 
-/// The kinds of one group. Each change replaces the `Arc` of the group. If the pointer is the same, the group has not
-/// changed.
+/// The kinds of one API group. The registry replaces the `Arc` of a group on each change. If two registries have the
+/// same pointer for a group, the group has not changed between them.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// The routing of requests for the group. The first kind in the group determines the routing, so custom resources
+    /// The routing of requests for the group, which is set by the first kind in the group. Custom resources therefore
     /// do not change the routing of a built-in group.
     routing: Option<Routing>,
     versions: Tree<Arc<VersionKinds>>,
@@ -36,7 +36,7 @@ pub struct Group {
     by_kind: Tree<Arc<[Arc<Kind>]>>,
 }
 
-/// The kinds of one version of a group. Each change replaces the `Arc` of the version.
+/// The kinds of one version of a group. The registry replaces the `Arc` of a version on each change.
 #[derive(Clone, Debug, Default)]
 pub struct VersionKinds {
     is_built_in: bool,
@@ -97,7 +97,7 @@ impl Kinds {
         self.versions_of(store).next()
     }
 
-    /// Returns all versions of the kind with the store name `store`. The result contains only versions in the group of
+    /// Returns all versions of the kind with the store name `store`. Omits versions in another group than the group of
     /// the store name.
     pub fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
         // The store name of a custom resource consists of a prefix and the plural name.
@@ -137,14 +137,14 @@ impl Kinds {
         self.group(group)?.routing
     }
 
-    /// Returns `true` if the version is built in. In a built-in version, custom resources are not served, because the
-    /// paths of the version belong to the built-in kinds.
+    /// Returns `true` if the version is built in. A built-in version serves no custom resources, because its paths
+    /// belong to the built-in kinds.
     pub fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
-    /// Replaces all versions of a custom resource. An empty `kinds` removes the resource.
-    /// Kinds of a built-in version, of another group, or with another plural name are ignored.
+    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Ignores kinds of a
+    /// built-in version, of another group, or with another plural name.
     pub fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -163,8 +163,8 @@ impl Kinds {
         }
     }
 
-    /// Returns the groups that differ between this registry and `old`, and the number of tree nodes that are not
-    /// shared. Tests use this method to check that a change copies only the necessary nodes.
+    /// Returns the groups that differ from `old`, and the number of tree nodes that the two registries do not share.
+    /// Tests use this method to check that a change copies only the necessary nodes.
     pub fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
         let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
         if !Arc::ptr_eq(&self.builtin, &old.builtin) {
@@ -268,8 +268,8 @@ impl VersionKinds {
     }
 }
 
-/// Compares version names in discovery order: stable versions, beta versions, alpha
-/// versions, and then other names in alphabetical order. Higher numbers come first.
+/// Compares version names in discovery order: stable versions, beta versions, alpha versions, and then other names in
+/// alphabetical order. A version name with a higher number precedes one with a lower number.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -279,8 +279,8 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Returns a key that sorts the preferred version first. The key consists of stability, major number and minor number.
-/// Returns `None` if the name does not have the form of a Kubernetes version.
+/// Returns a key that sorts the preferred version first, or `None` if the name does not have the form of a Kubernetes
+/// version. The key consists of the stability, the major number and the minor number.
 fn rank(version: &str) -> Option<(u8, Reverse<u64>, Reverse<u64>)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

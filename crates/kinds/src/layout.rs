@@ -49,7 +49,7 @@ impl Kind {
         !self.is_declared()
     }
 
-    /// Returns the schema. Returns `None` if the server computes the objects of the kind instead of storing them.
+    /// Returns the schema of the objects, or `None` if the server computes them instead of storing them.
     pub fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.strategy.openapi() {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),

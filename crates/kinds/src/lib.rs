@@ -1,16 +1,16 @@
-//! The registry of served kinds, and the trait for the rules of a kind.
+//! The registry of served kinds, and the trait that defines the rules of a kind.
 //!
-//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - A [`Kind`] is one resource in one version, with its names and flags.
 //! - A [`Strategy`] contains the other rules of a kind: defaults, validation, table columns and subresources.
-//! - [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds at run time.
+//! - [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to it at run time.
 //! - [`decode`] decodes a request body into an object. [`size`] and [`nesting`] limit
 //!   objects, and [`Writer`](writer::Writer) records which fields a write changes.
 //! - [`Check`](check::Check) applies validation rules to an object and collects the field errors.
 //!
-//! The built-in kinds are in `pintle-builtin`. A strategy has no access to a store. A strategy reads other objects
-//! through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
+//! The built-in kinds are in the crate `pintle-builtin`. A strategy has no access to a store, and reads other objects
+//! through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start reading with `strategy.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -77,7 +77,7 @@ pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// A resource in one version, with all data that the generic handlers need to serve it.
 #[derive(Clone)]
 pub struct Kind {
-    /// The API group. Empty for the core group.
+    /// The API group of the kind, which is empty for the core group.
     pub group: String,
     pub version: String,
     /// The name of the kind, such as `Pod`.
@@ -86,11 +86,11 @@ pub struct Kind {
     pub list_kind: String,
     /// The plural name in URL paths, such as `pods`.
     pub plural: String,
-    /// The singular name for kubectl, such as `pod`.
+    /// The singular name that kubectl accepts, such as `pod`.
     pub singular: String,
-    /// Abbreviations for kubectl, such as `po`.
+    /// Abbreviations that kubectl accepts, such as `po`.
     pub short_names: Vec<String>,
-    /// Categories for kubectl, such as `all`.
+    /// Categories for kubectl, such as `all` for `kubectl get all`.
     pub categories: Vec<String>,
     pub scope: Scope,
     /// The supported verbs, in the order of the discovery document.
@@ -104,17 +104,17 @@ pub struct Kind {
     pub subresources: Vec<ServedSubresource>,
     pub flags: KindFlags,
     pub strategy: Arc<dyn Strategy>,
-    /// The key of `stored_as`. Computed on first use.
+    /// The key of `stored_as`, computed on first use.
     pub resource_key: OnceLock<ResourceKey>,
     /// The field labels of a built-in kind.
     pub field_labels: Option<Vec<&'static str>>,
-    /// The default values of a built-in kind. A default value of `status` is also the status of a new object.
+    /// The default values of a built-in kind. A new object gets its status from the default value of `status`.
     pub defaults: &'static [DefaultValue],
-    /// The table columns of a built-in kind. Empty if kube-apiserver defines no columns for the kind.
+    /// The table columns of a built-in kind, or an empty table if kube-apiserver defines no columns for the kind.
     pub table: table::Table,
-    /// The columns of the kind's tables. Computed on first use.
+    /// The columns of the kind's tables, computed on first use.
     pub columns: OnceLock<Option<Vec<table::Column>>>,
-    /// The schema of the objects. Loaded on first use.
+    /// The schema of the objects, loaded on first use.
     pub schema: OnceLock<Option<Arc<Schema>>>,
 }
 
@@ -145,19 +145,19 @@ pub struct KindFlags {
     pub orphans_by_default: bool,
     /// A POST responds with a computed object, which is not stored.
     pub is_transient: bool,
-    /// The definition of the custom resource is being deleted. Creates are rejected.
+    /// The custom resource definition of the kind is being deleted, so the server rejects creates.
     pub is_terminating: bool,
     /// The validation rule for `metadata.name`.
     pub name_rule: NameRule,
-    /// The metadata checks that the kind's update validation runs again.
+    /// The metadata checks that the update validation of the kind runs a second time.
     pub metadata_checks: MetadataChecks,
-    /// A create validates the metadata last, and only if there are no other errors.
+    /// A create validates the metadata last, and only if the rest of the object is valid.
     pub checks_metadata_last: bool,
     /// A write to `/status` keeps all stored metadata except the managed fields.
     pub status_keeps_metadata: bool,
     /// A create can set the status, even if there is a subresource `/status`.
     pub allows_status_on_create: bool,
-    /// The objects only report information, such as events. Plans and garbage collection ignore these objects, deletes
+    /// The objects only report information, as events do. Plans and garbage collection skip such objects, deletes
     /// ignore the propagation policy, and lists behave as if the server had no watch cache.
     pub is_report: bool,
     /// The store caches decoded objects of this kind, because the server often reads them while it processes other
@@ -165,13 +165,13 @@ pub struct KindFlags {
     pub caches_decoded: bool,
     /// A DELETE with `orphanDependents=false` has the propagation policy `Foreground` instead of `Background`.
     pub foreground_unless_orphaning: bool,
-    /// The relation of the objects to pods.
+    /// How the objects of the kind relate to pods.
     pub pods: PodRelation,
 }
 
 impl Kind {
-    /// Creates a kind without plural name, verbs and stored objects, such as Scale. Without further settings, objects
-    /// of the kind occur only in request and response bodies.
+    /// Creates a kind such as Scale, which has no plural name, verbs or stored objects. By default, objects of such a
+    /// kind occur only in request and response bodies.
     pub fn body_only(group: &str, version: &str, kind: &str, strategy: Arc<dyn Strategy>) -> Self {
         Self {
             group: group.into(),
@@ -198,8 +198,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind in another version with the same schema. This version is used only in request and response
-    /// bodies.
+    /// Returns the same kind with another version, for use only in request and response bodies.
     pub fn with_version(self, version: &str) -> Self {
         Self { schema: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -226,7 +225,7 @@ impl Kind {
         self.group_version().with_kind(&self.kind)
     }
 
-    /// Returns the group and plural name, which are shown as `deployments.apps` in messages.
+    /// Returns the group and plural name, which messages show as `deployments.apps`.
     pub fn resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
@@ -241,8 +240,8 @@ impl Kind {
         Failure::invalid_named(&self.stored_as.group, &self.kind, name, errors)
     }
 
-    /// Returns the verbs for discovery documents. While the definition of a custom resource is being deleted, create,
-    /// patch and update are omitted.
+    /// Returns the verbs for discovery documents. Omits create, patch and update while the definition of a custom
+    /// resource is being deleted.
     pub fn discovery_verbs(&self) -> Vec<Verb> {
         let is_rejected =
             |verb: &Verb| self.flags.is_terminating && matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
@@ -257,19 +256,18 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns `true` if `/status` is served, so writes to the object itself ignore the status.
+    /// Returns `true` if the server serves `/status`, so that writes to the object itself ignore the status.
     pub fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
 
-    /// Returns the table columns. If `None`, tables have only the columns for name and age.
+    /// Returns the table columns, or `None` if tables have only the columns for name and age.
     pub fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns().or_else(|| table::columns(self.table))).as_deref()
     }
 
     /// Returns the supported field labels, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
-    /// kube-apiserver has no table of field labels for the kind. In this case, the error for an unsupported label has a
-    /// different text.
+    /// kube-apiserver has no table of field labels for the kind, which changes the error text for an unsupported label.
     pub fn field_labels(&self) -> Option<Vec<&str>> {
         self.strategy.field_labels().or_else(|| self.field_labels.clone())
     }
@@ -307,12 +305,12 @@ impl Kind {
         })
     }
 
-    /// Converts a stored object to this version.
+    /// Converts a stored object to the version of this kind.
     pub fn to_version(&self, object: &Arc<Json>) -> Arc<Json> {
         self.strategy.to_version(object, object.text("/apiVersion"))
     }
 
-    /// Converts a stored object to this version. Returns `None` if no conversion is needed.
+    /// Converts a stored object to the version of this kind, or returns `None` if no conversion is needed.
     pub fn convert_if_needed(&self, stored: &Stored) -> Option<Json> {
         if self.needs_no_conversion(stored) {
             return None;
@@ -329,7 +327,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(converted))
     }
 
-    /// Returns `true` if it is known that the object needs no conversion.
+    /// Returns `true` only if the object certainly needs no conversion.
     fn needs_no_conversion(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
@@ -344,7 +342,7 @@ impl Kind {
         if self.needs_no_conversion(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
 
-    /// Decodes a stored object and converts it to this version.
+    /// Decodes a stored object and converts it to the version of this kind.
     pub fn decode_in_version(&self, stored: &Stored) -> Json {
         self.convert_if_needed(stored).unwrap_or_else(|| stored.decode())
     }

@@ -7,12 +7,12 @@ use pintle_meta::Reason;
 
 use crate::Kind;
 
-/// The maximum nesting depth of a stored object. The depth includes the managed fields, which are nested deeper than
-/// the fields that they describe. Many JSON parsers, including the parser of this server, accept 127 levels. A watch
-/// that returns tables adds four levels around an object.
+/// The maximum nesting depth of a stored object. This depth includes the managed fields, which are nested deeper
+/// than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127 levels. A
+/// watch event that contains a table adds four levels around the object.
 const MAX_STORED_DEPTH: usize = 120;
 
-/// Fails if the object that clients receive is nested too deeply for common JSON parsers.
+/// Fails if the served object is nested too deeply for common JSON parsers.
 pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     if fits(object, MAX_STORED_DEPTH) {
         return Ok(());
@@ -25,7 +25,8 @@ pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }
 
-/// Returns `true` if `value` has at most `levels` nesting levels. The function recurses at most `levels` times.
+/// Returns `true` if `value` has at most `levels` nesting levels. To protect the stack, the function recurses at
+/// most `levels` times.
 fn fits(value: &Json, levels: usize) -> bool {
     match value {
         Json::Object(members) => levels > 0 && members.values().all(|value| fits(value, levels - 1)),

@@ -19,8 +19,8 @@ const MAX_MANAGER: usize = 128;
 const MAX_SUBRESOURCE: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Fails if the `apiVersion` or `kind` of the object differs from `kind`. Kinds whose bodies may omit these fields are
-/// not checked.
+/// Fails if the `apiVersion` or `kind` of the object differs from `kind`. Does not check kinds whose bodies may omit
+/// these fields.
 pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
@@ -53,7 +53,7 @@ pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an embedded object. The name may be absent.
+/// Validates the metadata of an embedded object, which needs no name.
 pub fn embedded_errors(metadata: &Map) -> FieldErrors {
     let mut errors = names(NameRule::PathSegment, metadata);
     let namespace = metadata["namespace"].text("");
@@ -66,8 +66,8 @@ pub fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. kube-apiserver checks the metadata in generic code, and the code for
-/// some kinds repeats the checks. The same error can therefore occur several times.
+/// Validates the metadata of an updated object. kube-apiserver checks the metadata in generic code, and repeats the
+/// checks for some kinds. Therefore, the returned list can contain the same error several times.
 pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -87,7 +87,7 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// The metadata checks that a kind's update validation runs again.
+/// The metadata checks that the update validation of a kind runs a second time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataChecks {
     /// Repeats only the checks for updates.
@@ -233,7 +233,7 @@ fn qualified(metadata: &Map) -> FieldErrors {
     errors.collect()
 }
 
-/// Reports finalizers without a domain that are not standard finalizers.
+/// Reports finalizers that have no domain and are not standard finalizers.
 fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     if plain != PlainFinalizers::Rejected {
         return FieldErrors::default();

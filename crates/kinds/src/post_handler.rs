@@ -1,5 +1,5 @@
-//! Handlers for POST requests that store no object, but perform an action or return information. Examples are requests
-//! that bind a pod, evict a pod, or review a permission.
+//! Handlers for POST requests that store no object, but perform an action or return a computed answer. Examples are
+//! requests that bind a pod, evict a pod, or review a permission.
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ pub trait PostHandler: Sync {
     fn defaults(&self, _sent: &mut Json) {}
 
     /// Validates the body without reading other objects. Runs between mutating and validating admission, so validating
-    /// plugins and webhooks never receive an invalid body.
+    /// plugins and webhooks do not receive invalid bodies.
     fn check(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &Json) -> Outcome<()> {
         Ok(())
     }
 
-    /// Returns the task that performs the request. The body has already passed validation and admission.
+    /// Returns the task that performs the request. The body has already passed validation and admission at this point.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Returns `true` if the request only returns information and does not change objects.
+    /// Returns `true` if the request only returns data and changes no objects.
     fn is_read_only(&self) -> bool {
         false
     }
@@ -43,12 +43,13 @@ pub trait PostHandler: Sync {
 
 /// The task that performs a POST request.
 pub enum Task {
-    /// Runs the steps in order until one fails. If all steps succeed, responds with a Status that reports success. If
-    /// `only_if_unchanged` is set and the object has changed in the meantime, the server computes the task again.
+    /// Runs `steps` in order until a step fails, or until all succeed and the response reports success. If
+    /// `only_if_unchanged` is true and the object has changed since the task was computed, the server computes the
+    /// task again.
     Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
-    /// Responds with this object.
+    /// Responds with the contained object.
     Answer(Json),
-    /// Writes the answer to a review's question into the status of the object, and responds with the object.
+    /// Writes the answer to a review into the status of the contained object, and responds with this object.
     Ask(Box<Question>, Json),
     /// Issues a service account token.
     Token(Box<TokenGrant>),
@@ -56,23 +57,23 @@ pub enum Task {
 
 /// A step of [`Task::Steps`].
 pub enum PostStep {
-    /// Changes an object without the validation for client requests. If a concurrent write causes a conflict, the
-    /// change is computed again.
+    /// Changes an object without the validation for client requests. After a conflict with a concurrent write, the
+    /// server computes the change again.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
     /// Changes a subresource through an internal request, with validation and admission. The server may call `change`
-    /// several times. A dry run only checks whether the change is possible.
+    /// several times. A dry run only checks whether the server could make the change.
     Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: ObjectChange },
-    /// Deletes the request's target object.
+    /// Deletes the object that the request addresses.
     Delete(DeleteOptions),
 }
 
-/// Changes an object. The server may call the function several times.
+/// A function that changes an object, and that the server may call several times.
 pub type ObjectChange = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
-/// The question in a review about a user or a permission. The server's authenticator or authorizer answers it.
+/// The question of a review about a user or a permission, which the server's authenticator or authorizer answers.
 pub enum Question {
-    /// Asks for a token's user. The token must be valid for one of the audiences. An empty list means the audience of
-    /// the server.
+    /// Asks which user a token belongs to. The token must be valid for one of the `audiences`. If `audiences` is
+    /// empty, the token must be valid for the audience of the server.
     Token { token: String, audiences: Vec<String> },
     /// Asks for all permissions of the requesting user in a namespace.
     Rules { namespace: String },

@@ -1,4 +1,4 @@
-//! The target of a request: [`RequestTarget`].
+//! [`RequestTarget`], the object or collection that a request addresses.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use pintle_store::ResourceKey;
 
 use super::Kind;
 
-/// The object or collection that a request addresses: a kind, an object name and a subresource. For a collection, the
-/// name is empty.
+/// The object or collection that a request addresses: a kind, an object name and a subresource. The object name is
+/// empty for a collection.
 #[derive(Clone, Debug)]
 pub struct RequestTarget {
     pub kind: Arc<Kind>,
-    /// The namespace. Empty for cluster-scoped objects and for requests across all namespaces.
+    /// The namespace, or an empty string for cluster-scoped objects and for requests across all namespaces.
     pub namespace: String,
-    /// The name of the object. Empty for a collection.
+    /// The name of the object, or an empty string for a collection.
     pub name: String,
     pub subresource: Subresource,
 }
@@ -54,8 +54,8 @@ impl RequestTarget {
         }
     }
 
-    /// Sets a missing namespace to the namespace in the URL. Fails if the object has another namespace. Removes the
-    /// namespace of an object of a cluster-scoped kind.
+    /// Sets a missing namespace to the namespace in the URL, or fails if the object has another namespace. Removes
+    /// the namespace from an object of a cluster-scoped kind.
     pub fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.is_namespaced() {
             metadata_mut(object).unset("namespace");
@@ -98,7 +98,7 @@ impl RequestTarget {
         Failure::conflict(&self.kind.resource(), &self.name, &why)
     }
 
-    /// Returns the part of the etcd key that identifies the resource.
+    /// Returns the resource part of the etcd key.
     fn etcd_resource(&self) -> String {
         let (group, plural) = (self.kind.group.as_str(), self.kind.plural.as_str());
         match (group, plural) {

@@ -12,23 +12,23 @@ use pintle_meta::{GroupResource, LabelSelector};
 
 use crate::request_target::RequestTarget;
 
-/// The paths of the fields that determine a Scale. Each path begins with a dot.
+/// The paths of the fields that determine a Scale, each beginning with a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// The path of the desired number of replicas.
     pub spec_replicas: String,
     /// The path of the observed number of replicas.
     pub status_replicas: String,
-    /// The path of the selector, which can be a string, a map of labels or a `LabelSelector`. Empty if the object has
-    /// no selector.
+    /// The path of the selector: a string, a map of labels or a `LabelSelector`. `label_selector` is empty if the
+    /// object has no selector.
     pub label_selector: String,
     /// Whether a custom resource definition declares the paths. If `true`, an object without a number of replicas has
-    /// no Scale, and Scales cannot be converted to other versions.
+    /// no Scale, and its Scale cannot be converted to another version.
     pub is_declared: bool,
 }
 
 impl Scale {
-    /// Returns the paths of built-in workloads.
+    /// Returns the paths that all built-in workloads use.
     pub fn workload() -> &'static Self {
         static WORKLOAD: LazyLock<Scale> = LazyLock::new(|| Scale {
             spec_replicas: ".spec.replicas".into(),
@@ -39,13 +39,13 @@ impl Scale {
         &WORKLOAD
     }
 
-    /// Returns an object's Scale. Fails if a custom resource has no replicas field.
+    /// Returns an object's Scale, or fails if a custom resource has no replicas field.
     pub fn read(&self, object: &Json) -> Outcome<Json> {
         let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
     }
 
-    /// Returns the Scale for a write request. If the object has no number of replicas, the Scale has 0 replicas.
+    /// Returns the Scale for a write request. An object without a number of replicas gets a Scale with 0 replicas.
     pub fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()
@@ -89,8 +89,7 @@ impl Scale {
         )
     }
 
-    /// Returns the object with the number of replicas in the Scale. If the Scale has no number, the number of replicas
-    /// is 0.
+    /// Returns the object with the number of replicas in the Scale, which counts as 0 if it is missing.
     pub fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
@@ -124,8 +123,7 @@ impl Scale {
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // The schema of a custom resource later validates its number of replicas, together with the rest of the
-            // object.
+            // For a custom resource, the schema validates the number of replicas later, with the whole object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))

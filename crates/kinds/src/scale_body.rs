@@ -6,7 +6,7 @@ use super::Kind;
 use super::table::TableColumn;
 use crate::strategy::Plain;
 
-/// The columns, in the format of `columns.txt` in `pintle-builtin`.
+/// The table columns of Scale, in the format of `columns.txt` in `pintle-builtin`.
 const COLUMNS: &str = "\
 Name:string = name
 Desired:integer = number /spec/replicas | replicas is the desired number of instances for the scaled object.
@@ -15,7 +15,7 @@ Age = age";
 
 static TABLE: LazyLock<Vec<TableColumn>> = LazyLock::new(|| COLUMNS.lines().filter_map(TableColumn::read).collect());
 
-/// The kind Scale in `autoscaling/v1`.
+/// The strategy of the kind Scale in `autoscaling/v1`.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaleBody;
 

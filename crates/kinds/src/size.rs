@@ -8,11 +8,11 @@ use pintle_schema::{Scalar, Type};
 
 use crate::Kind;
 
-/// The maximum sizes in bytes of a request to etcd and of a message from etcd's client.
+/// The maximum size in bytes of a request to etcd and of a message from an etcd client.
 const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
-/// The approximate size in bytes of a write request to etcd, excluding the object and the key. The key occurs three
-/// times in the request.
+/// The approximate size in bytes of a write request to etcd, excluding the object and the key. A write request
+/// contains the key three times.
 const FRAME: usize = 96;
 
 /// Returns kube-apiserver's error if the object is too large for etcd.
@@ -31,7 +31,7 @@ pub fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     Err(Failure::plain(500, message))
 }
 
-/// Returns the size of the object in the store.
+/// Returns the size in bytes of the object in the store.
 pub fn stored(kind: &Kind, object: &Json) -> usize {
     match kind.schema().filter(|_| kind.has_protobuf()) {
         Some(schema) => content_length(object, schema.root()),

@@ -1,4 +1,4 @@
-//! The rules of one kind: [`Strategy`].
+//! [`Strategy`], the trait that defines the rules of one kind.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Rout
 use super::table::{Column, ComputedCells, Table};
 use crate::known::Kinds;
 
-/// The rules of one kind. The default methods do nothing.
+/// Defines the rules of one kind, such as defaults and validation. Most default implementations do nothing.
 ///
 /// The generic handlers apply the rules that are common to all kinds, for example about metadata, status and
 /// generation. A write calls these methods in this order: [`prune`](Self::prune), [`defaults`](Self::defaults),
@@ -50,13 +50,13 @@ pub trait Strategy: Send + Sync {
         PlainFinalizers::Rejected
     }
 
-    /// Removes fields that the schema does not declare. Returns the paths of the removed fields in sorted order.
+    /// Removes fields that the schema does not declare, and returns their paths in sorted order.
     fn prune(&self, _object: &mut Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the reason why the object cannot be decoded, or `None` if it can. The metadata is already decoded. If
-    /// there is a reason, the server responds with status 400 instead of 422.
+    /// Returns the reason why the object cannot be decoded, or `None` if decoding would succeed. The metadata is
+    /// already decoded at this point. The server responds to a malformed object with status 400 instead of 422.
     fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
@@ -83,7 +83,7 @@ pub trait Strategy: Send + Sync {
     fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Subresource) {}
 
     /// Runs kube-apiserver's built-in admission plugins for this kind. The plugins may change the object or reject the
-    /// request. For an update, `old` is the stored object.
+    /// request. `old` is the stored object if the request is an update.
     fn admit(
         &self,
         _context: &Context<'_>,
@@ -104,13 +104,13 @@ pub trait Strategy: Send + Sync {
         self.validate_create(new)
     }
 
-    /// Returns the warnings for a valid object. For an update, `old` is the stored object.
+    /// Returns the warnings for a valid object. `old` is the stored object if the request is an update.
     fn warnings(&self, _object: &Json, _old: Option<&Json>, _part: Subresource) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the reason why the object `name` cannot be deleted, or `None` if it can. For example, an object that
-    /// exists in every cluster cannot be deleted.
+    /// Returns the reason why the object `name` cannot be deleted, or `None` if clients may delete it. For example,
+    /// clients cannot delete an object that exists in every cluster.
     fn undeletable(&self, _name: &str) -> Option<&'static str> {
         None
     }
@@ -120,13 +120,13 @@ pub trait Strategy: Send + Sync {
         0
     }
 
-    /// Changes an object when its deletion starts, in addition to the changes to the metadata. For example, this method
-    /// sets a phase, a condition or a finalizer. Returns `true` if the object must not be removed yet.
+    /// Changes an object when its deletion starts, in addition to the changes to the metadata. For example, sets a
+    /// phase, a condition or a finalizer. Returns `true` if the server must not remove the object yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
 
-    /// Returns `true` if a terminating object must be kept, even if its metadata has no finalizers.
+    /// Returns `true` if the server must keep a terminating object whose metadata has no finalizers.
     fn is_held(&self, _object: &Json) -> bool {
         false
     }
@@ -141,16 +141,16 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Adds fields that Go writes for an empty object but that are not in the schema.
+    /// Adds fields that Go writes for an empty object, although the schema does not contain them.
     fn complete_empty(&self, _object: &mut Json) {}
 
-    /// Returns warnings about fields that have no effect in this server.
+    /// Returns warnings about fields that this server accepts but ignores.
     fn without_effect(&self, _object: &Json, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns `true` if a change increases the generation. By default, every change outside of metadata and status
-    /// increases the generation.
+    /// Returns `true` if a change increments `metadata.generation`. By default, every change outside of metadata and
+    /// status increments it.
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         pintle_apimachinery::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
@@ -165,7 +165,7 @@ pub trait Strategy: Send + Sync {
         vec![label]
     }
 
-    /// Returns the current name of a deprecated field label. Any other label is returned unchanged.
+    /// Returns the current name of a deprecated field label, and returns any other label unchanged.
     fn field_label<'a>(&self, label: &'a str) -> &'a str {
         label
     }
@@ -181,24 +181,24 @@ pub trait Strategy: Send + Sync {
         Some(pintle_apimachinery::object::text(object.at(&pointer)))
     }
 
-    /// Returns the values of a stored object that must be unique, such as addresses. Two objects must not have the same
-    /// value.
+    /// Returns the values of a stored object that must be unique, such as addresses, because no two objects may share
+    /// them.
     fn claims(&self, _stored: &Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// Converts an object of this version to its stored form.
+    /// Converts an object of the strategy's version to its stored form.
     fn to_stored(&self, object: Json) -> Json {
         object
     }
 
-    /// Returns how stored objects are converted to this version.
+    /// Returns how the server converts stored objects to the strategy's version.
     fn form(&self) -> Form {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `stored_version` is the `apiVersion` of the last write, or empty if
-    /// this version is unknown.
+    /// Converts a stored object to the strategy's version. `stored_version` is the `apiVersion` of the last write, or
+    /// an empty string if it is unknown.
     fn to_version(&self, stored: &Arc<Json>, _stored_version: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
@@ -213,13 +213,13 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// If a webhook converts the objects, returns the strategy of the kind for one request. This strategy takes the
-    /// conversions from `calls`.
+    /// If a webhook converts the objects, returns a strategy for one request, which takes the conversions from `calls`.
     fn with_conversions(&self, _calls: &WebhookCalls) -> Option<Arc<dyn Strategy>> {
         None
     }
 
-    /// If a webhook converts the objects, returns a strategy that stores objects in this version, without a conversion.
+    /// If a webhook converts the objects, returns a strategy that stores objects in its own version, without a
+    /// conversion.
     fn without_conversions(&self) -> Option<Arc<dyn Strategy>> {
         None
     }
@@ -231,13 +231,13 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Returns `true` if kube-apiserver stores a new object without some of its defaults. kube-apiserver adds these
-    /// defaults whenever it reads the object, and the next update stores them. The next update is therefore a change
-    /// even if the client changes nothing.
+    /// defaults whenever it reads the object, and the next update stores them. The next update therefore counts as a
+    /// change even if the client changes no field.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
 
-    /// Returns the handler for POST requests to `part` that do not store an object.
+    /// Returns the handler for POST requests to `part` that store no object.
     fn post_handler(&self, _part: Subresource) -> Option<&dyn PostHandler> {
         None
     }
@@ -247,18 +247,18 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns all objects of a kind whose objects are computed for each request. Returns `None` for a stored kind.
+    /// Returns all objects of a kind whose objects the server computes for each request, or `None` for a stored kind.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         None
     }
 
-    /// Returns the other kinds that the server reads for a write to the subresource, each as a group and a kind.
+    /// Returns the group and kind of each other kind that the server reads for a write to the subresource.
     fn read_kinds(&self, _part: Subresource) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
     /// Returns a permission that the writer needs in addition to the permission for the verb of the request. Fails if
-    /// the kind never allows this write. For an update, `old` is the stored object.
+    /// the kind never allows this write. `old` is the stored object if the request is an update.
     fn extra_permission(
         &self,
         _new: &Json,
@@ -268,8 +268,8 @@ pub trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the paths of fields that can contain secrets. By default, a plan, which is a dry run against a live
-    /// cluster, does not show the values of these fields.
+    /// Returns the paths of fields that can contain secrets. A plan (a dry run against a live cluster) does not show
+    /// the values of these fields by default.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
@@ -295,8 +295,8 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the paths of fields that a write to the subresource must not change, and that the field manager of the
-    /// write cannot own. `None` means the usual paths.
+    /// Returns the paths of fields that a write to the subresource must not change, and that its field manager cannot
+    /// own. Returns `None` if the default paths apply.
     fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }
@@ -318,7 +318,7 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// A strategy without rules.
+/// A strategy with only the default rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 

@@ -7,15 +7,15 @@ use pintle_json::Json;
 
 use crate::request_target::RequestTarget;
 
-/// The rule for converting stored objects to a version of the kind.
+/// Whether the server must convert stored objects to a version of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Objects are stored in the form of this version and need no conversion.
+    /// Objects are stored in the form of the requested version and need no conversion.
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. The number identifies the form of this version. The store caches this number
-    /// with each object that needs no conversion.
+    /// Some objects need a conversion. The number identifies the form of the requested version. The store saves this
+    /// number with each object that needs no conversion.
     Checked(u64),
 }
 
@@ -27,17 +27,17 @@ pub enum Origin {
     Custom,
 }
 
-/// The routing of a group's requests in kube-apiserver. The routing determines the responses for unknown paths and
+/// The routing of a group's requests in kube-apiserver. The routing determines the responses to unknown paths and
 /// methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// Each path has a separate route for each method.
+    /// Each URL path has a separate route for each method.
     PerMethod,
     /// One handler receives all requests for the group and looks up the custom resource definition.
     CatchAll,
 }
 
-/// Whether a finalizer without a domain is permitted if it is not a standard finalizer.
+/// Whether clients may use a finalizer that has no domain and is not a standard finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainFinalizers {
     Rejected,
@@ -45,14 +45,14 @@ pub enum PlainFinalizers {
     Accepted,
 }
 
-/// The relation of a kind's objects to pods.
+/// How the objects of a kind relate to pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodRelation {
     #[default]
     Unrelated,
-    /// The objects are pods.
+    /// The objects of the kind are pods.
     Pod,
-    /// The objects are workloads, whose pods are created from the template at this JSON pointer.
+    /// The objects are workloads, and this JSON pointer addresses the template of their pods.
     Template(&'static str),
     /// The objects are namespaces, whose labels select the Pod Security Standards for pods.
     Namespace,
@@ -63,9 +63,9 @@ pub enum PodRelation {
 pub struct Stream {
     /// The allowed HTTP methods.
     pub methods: &'static [&'static str],
-    /// Parses the options in the query and in the path after the subresource.
+    /// Parses the stream options from the query and from the path after the subresource.
     pub options: fn(&Query, &[String]) -> Outcome<Json>,
-    /// Whether the requests are connect requests. Admission checks these requests before the server connects.
+    /// Whether the requests are connect requests, which admission checks before the server connects.
     pub connects: bool,
     /// Whether the request path can continue after the subresource.
     pub has_subpaths: bool,

@@ -1,4 +1,4 @@
-//! The tables that `kubectl get` prints.
+//! Builds the tables that `kubectl get` prints.
 
 mod cell;
 mod durations;
@@ -17,11 +17,11 @@ pub struct Column {
     pub name: String,
     /// The JSON type of the cells, or `date` for times.
     pub kind: String,
-    /// The format of the cells. `name` marks the cell that contains the name of the object.
+    /// The format of the cells. `name` marks the column that contains the name of the object.
     pub format: String,
     pub description: String,
-    /// The priority. 0 means that the column is always shown. Columns with a greater priority are shown only in the
-    /// wide output.
+    /// The priority of the column. kubectl always shows columns with the priority 0. kubectl shows columns with a
+    /// greater priority only in the wide output.
     pub priority: i32,
 }
 
@@ -38,7 +38,7 @@ impl Column {
     }
 }
 
-/// Returns the columns of a table. Returns `None` for an empty table.
+/// Returns the columns of a table, or `None` for an empty table.
 pub fn columns(table: Table) -> Option<Vec<Column>> {
     (!table.is_empty()).then(|| table.iter().map(column).collect())
 }

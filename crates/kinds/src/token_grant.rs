@@ -3,19 +3,20 @@
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token request that has passed all checks, so that the server must issue the token.
+/// A token request that has passed all checks, so the server must issue the token.
 #[derive(Debug)]
 pub struct TokenGrant {
-    /// The token's audiences. An empty list means the audience of the server.
+    /// The token's audiences, or an empty list for the audience of the server.
     pub audiences: Vec<String>,
     /// The lifetime in seconds.
     pub seconds: i64,
     pub bound: Bound,
-    /// The response object. The server adds the token, its expiration time and its audiences.
+    /// The response object. The server adds the token, its expiration time and its audiences to this
+    /// object.
     pub answer: Json,
 }
 
-/// The objects that a token is bound to. The token becomes invalid when any of these objects is deleted.
+/// The objects that a token is bound to, so the token becomes invalid when any of them is deleted.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Bound {
     pub namespace: String,

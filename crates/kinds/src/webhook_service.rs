@@ -101,7 +101,8 @@ fn path_errors(path: &str) -> Vec<String> {
     if !path.starts_with('/') {
         errors.push("must start with a '/'".into());
     }
-    // As in kube-apiserver, the first character is always removed, even if it is not a slash.
+    // As in kube-apiserver, the first character of the path is always removed, even if it is not a
+    // slash.
     let rest: String = path.chars().skip(1).collect();
     for (at, step) in rest.strip_suffix('/').unwrap_or(&rest).split('/').enumerate() {
         if step.is_empty() {

@@ -4,10 +4,10 @@
 use pintle_apimachinery::object::metadata;
 use pintle_json::Json;
 
-/// A feature, and the reason why this server does not implement it.
+/// A Kubernetes feature, and the reason why this server does not implement it.
 type NoEffect = (&'static str, &'static str);
 
-/// All features without effect.
+/// All features that this server accepts but does not implement.
 pub const WITHOUT_EFFECT: &[NoEffect] = &[BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
 
 pub const BUILT_IN_VERSIONS: NoEffect =
@@ -22,12 +22,12 @@ pub const IMPERSONATION: NoEffect = (
     "this server checks only the verb impersonate",
 );
 
-/// Returns the warning for a field that this server ignores. `what` names the field.
+/// Returns the warning for a field that this server ignores. `what` is the name of the field.
 pub fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")
 }
 
-/// Returns the warning about a whole object.
+/// Returns the warning about an object that has no effect in this server.
 pub fn object_warning(object: &Json, feature: NoEffect) -> Vec<String> {
     vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), feature)]
 }

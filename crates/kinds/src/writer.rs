@@ -1,4 +1,4 @@
-//! The author of a write and the field manager: [`Writer`].
+//! [`Writer`], the author of a write with its field manager.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::options::WriteOptions;
@@ -22,7 +22,7 @@ pub struct Writer<'a> {
     pub options: &'a WriteOptions,
     name: String,
     now: String,
-    /// The served versions of a custom resource. Empty for built-in kinds.
+    /// The served versions of a custom resource, or an empty list for built-in kinds.
     served: Vec<String>,
     requester: Requester,
     /// Whether the requester may create an object that does not exist.
@@ -30,8 +30,8 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The field manager comes from the write options. If the options do not name a field manager,
-    /// the part of the user agent before the first slash is used. The requester is the server itself, unless
+    /// Creates a writer. The field manager comes from the write options. Without a field manager in the options, the
+    /// part of the user agent before the first slash is the field manager. The requester is the server itself, unless
     /// [`with_requester`](Self::with_requester) sets another requester.
     pub fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
@@ -69,7 +69,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Updates the managed fields for all writes except apply requests. Both objects must contain their defaults, but
-    /// the rules of the kind must not be applied yet.
+    /// the rules of the kind must not have been applied yet.
     pub fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }

@@ -28,13 +28,14 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a list of strings. As in kubectl, a `null` item becomes an empty string.
+/// Reads a list of strings, and converts a `null` item to an empty string, like kubectl.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let texts: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
     Ok(texts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// Reads a map from strings to lists of strings. As in kubectl, `null` becomes an empty list or an empty string.
+/// Reads a map from strings to lists of strings, and converts `null` to an empty list or an empty string, like
+/// kubectl.
 pub(crate) fn text_lists<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
@@ -54,8 +55,7 @@ pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(data.filter(|data| !data.0.is_empty()))
 }
 
-/// Defines a module that (de)serializes a map whose keys are names. In the kubeconfig, the map is a list of `{name: …,
-/// $member: …}` entries.
+/// Defines a module that (de)serializes a map whose keys are names as a list of `{name: …, $member: …}` entries.
 macro_rules! named_list {
     ($module:ident, $member:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -107,7 +107,7 @@ named_list!(contexts, "context", crate::types::Context);
 named_list!(users, "user", crate::types::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string, which error messages never contain. Dropping a `HiddenText` erases the string from memory.
+/// A secret string that is erased from memory on drop and does not occur in error messages.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
@@ -150,7 +150,7 @@ impl<'de> Deserialize<'de> for HiddenText {
     }
 }
 
-/// Reads an optional secret. An empty string means `None`.
+/// Reads an optional secret, and converts an empty string to `None`.
 pub(crate) mod secret {
     use super::*;
 
@@ -186,7 +186,7 @@ pub(crate) mod secrets {
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
-        // Remove line breaks and spaces, because long values often span several lines.
+        // Remove line breaks and spaces, because long base64 values often span several lines.
         let text: Zeroizing<Vec<u8>> =
             Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
         BASE64.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))

@@ -19,8 +19,8 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if no current context is set. Returns [`Error::NotFound`] if the current context
-    /// does not exist.
+    /// Returns [`Error::NoContext`] if the configuration has no current context. Returns [`Error::NotFound`] if the
+    /// current context does not exist.
     pub fn minified(&self) -> Result<Self, Error> {
         let name = &self.current_context;
         if name.is_empty() {
@@ -34,12 +34,12 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// Returns a copy with the contents of certificate and key files instead of their paths. The copy works on another
-    /// machine. The paths of token files are kept, because a token file changes over time.
+    /// Returns a copy with the contents of certificate and key files instead of their paths, for use on another
+    /// machine. The copy keeps the paths of token files, because their contents change over time.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Read`] if a file cannot be read.
+    /// Returns [`Error::Read`] if a certificate or key file cannot be read.
     pub fn flattened(&self) -> Result<Self, Error> {
         let mut flat = self.clone();
         for cluster in flat.clusters.values_mut() {
@@ -135,7 +135,7 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::MAX_SIZE as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
-    // Reserve the full capacity. A vector that grows leaves copies of the secrets in memory.
+    // Reserve the full capacity, because growing the vector would leave copies of the secrets in memory.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)

@@ -1,4 +1,4 @@
-//! Environment variables and paths.
+//! The environment variables and paths that determine where a configuration is loaded from.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Environment {
     pub service_host: Option<String>,
     /// `KUBERNETES_SERVICE_PORT`, which Kubernetes sets in every container.
     pub service_port: Option<String>,
-    /// `POD_NAMESPACE`: the namespace of the pod. `POD_NAMESPACE` is only set if the pod's manifest defines it.
+    /// `POD_NAMESPACE`: the namespace of the pod, if the pod's manifest defines this variable.
     pub pod_namespace: Option<String>,
     /// The root directory, below which the files of a pod's service account have fixed paths.
     pub root: PathBuf,

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// An error while loading, using or writing a configuration.
+/// An error from loading, using or writing a configuration.
 ///
-/// Error messages name the file, suggest a fix, and never contain secrets.
+/// Error messages name the file, suggest a fix, and do not contain secrets.
 ///
 /// # Examples
 ///
@@ -29,11 +29,11 @@ pub enum Error {
     /// The requested context, cluster or user does not exist.
     #[error("{kind} {name:?} does not exist; {}", choices(.known))]
     NotFound {
-        /// `context`, `cluster` or `user`.
+        /// The type of the missing entry: `context`, `cluster` or `user`.
         kind: &'static str,
         /// The requested name.
         name: String,
-        /// The names of all existing contexts, clusters or users.
+        /// The names of all existing entries of this type.
         known: Vec<String>,
     },
     /// There is no kubeconfig, and the program does not run in a pod.
@@ -48,13 +48,13 @@ pub enum Error {
     /// The kubeconfig has no current context, and the overrides do not choose a context.
     #[error("no context is chosen: set current-context in the kubeconfig, or choose a context; {}", choices(.known))]
     NoContext {
-        /// The names of all contexts.
+        /// The names of all contexts in the kubeconfig.
         known: Vec<String>,
     },
-    /// The configuration is inconsistent or incomplete. Contains all problems.
+    /// The configuration is inconsistent or incomplete, with a list of all problems.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
-    /// Several files cannot be used. Contains one error per file.
+    /// Several kubeconfig files cannot be used, with one error per file.
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
     /// The program does not run in a pod.
@@ -63,7 +63,7 @@ pub enum Error {
         /// The missing environment variable, which Kubernetes sets in every container.
         variable: &'static str,
     },
-    /// A file cannot be read.
+    /// The operating system cannot read a file.
     #[error("{path} cannot be read: {cause}", path = path.display())]
     Read {
         /// The file.
@@ -71,12 +71,12 @@ pub enum Error {
         /// The I/O error.
         cause: io::Error,
     },
-    /// The file is not a kubeconfig.
+    /// The file content is not a kubeconfig.
     #[error("{path} is not a kubeconfig: {message}", path = path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// A description of the problem, including the line number.
+        /// A description of the parse error, including the line number.
         message: String,
     },
     /// The configuration cannot be written as YAML.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The reason.
         message: String,
     },
-    /// Another program is writing to the file.
+    /// Another program is writing to the kubeconfig file.
     #[error(
         "{lock} exists: another program is writing the kubeconfig; if no program is writing, remove the lock file",
         lock = lock.display()
@@ -94,7 +94,7 @@ pub enum Error {
         /// The lock file.
         lock: PathBuf,
     },
-    /// A file cannot be written.
+    /// The operating system cannot write a file.
     #[error("{path} cannot be written: {cause}", path = path.display())]
     Write {
         /// The file.
@@ -105,7 +105,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns `true` if no configuration was found. Returns `false` if a configuration was found but is invalid.
+    /// Returns `true` if no configuration was found, and `false` if a configuration exists but is invalid.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty { .. })
     }

@@ -37,7 +37,7 @@ use crate::{relative, yaml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// Whether the files must exist. Set by [`Files::explicit`].
+    /// Whether the files must exist, as with [`Files::explicit`].
     explicit: bool,
 }
 
@@ -47,8 +47,8 @@ impl Files {
         Self { paths: vec![path.into()], explicit: true }
     }
 
-    /// Returns the files listed in `KUBECONFIG`. If `KUBECONFIG` is unset or empty, returns `.kube/config` in the home
-    /// directory. Loading ignores missing files.
+    /// Returns the files listed in `KUBECONFIG`. Returns `.kube/config` in the home directory if `KUBECONFIG` is unset
+    /// or empty. Loading ignores files that do not exist.
     pub fn new(env: &Environment) -> Self {
         Self { paths: env.default_files(), explicit: false }
     }
@@ -63,12 +63,12 @@ impl Files {
     /// - If several files define an entry with the same name, the first file takes precedence. The current context is
     ///   the first non-empty `current-context`.
     /// - Relative paths in a file are resolved against the directory of this file.
-    /// - If none of the files exists, the configuration is empty.
+    /// - If no file in the list exists, the configuration is empty.
     ///
     /// # Errors
     ///
     /// Returns [`Error::Read`] or [`Error::Parse`] if a file cannot be read or parsed. Returns [`Error::Many`] if
-    /// several files have errors.
+    /// several files cannot be read or parsed.
     pub fn load(&self) -> Result<Kubeconfig, Error> {
         let (config, mut errors) = self.load_partial();
         match errors.len() {
@@ -97,7 +97,7 @@ impl Files {
         (config, errors)
     }
 
-    /// Reads one file without merging. Returns `None` if the file is optional and does not exist.
+    /// Reads one file without merging, or returns `None` if the file is optional and does not exist.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Error> {
         match read_bounded(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
@@ -107,20 +107,20 @@ impl Files {
     }
 }
 
-/// Reads a file as text. Reads at most [`yaml::MAX_SIZE`] + 1 bytes, so that the parser can reject files that are too
-/// large or endless. The returned text is erased from memory when it is dropped, because it may contain keys.
+/// Reads a file as text, up to [`yaml::MAX_SIZE`] + 1 bytes. With this limit, the parser can reject files that are too
+/// large or endless. Dropping the returned text erases it from memory, because it may contain keys.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::MAX_SIZE as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Reserve the full capacity. A vector that grows leaves copies of the secrets in memory.
+    // Reserve the full capacity, because growing the vector would leave copies of the secrets in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
     file.take(most).read_to_end(&mut bytes)?;
     yaml::decode(bytes)
 }
 
-/// Opens a regular file. Rejects pipes and devices, because they cannot be read twice. Opening a pipe can also block,
-/// and a device can be endless.
+/// Opens a regular file, and rejects pipes and devices, because they cannot be read twice. Opening a pipe can also
+/// block, and a device can be endless.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() {
         File::open(path)
@@ -132,12 +132,12 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 /// Returns the directory of `file`, against which relative paths in the kubeconfig are resolved.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
-    // An absolute path remains valid if the working directory changes.
+    // Make the path absolute, so that it remains valid if the working directory changes.
     std::path::absolute(directory).unwrap_or_else(|_| directory.into())
 }
 
 impl Kubeconfig {
-    /// Parses kubeconfig YAML. Relative paths stay relative.
+    /// Parses kubeconfig YAML, without resolving relative paths.
     ///
     /// # Errors
     ///

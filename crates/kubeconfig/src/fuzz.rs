@@ -9,8 +9,8 @@ use crate::resolve::Overrides;
 use crate::types::Kubeconfig;
 use crate::yaml::{self, Lines};
 
-/// Parses a file. If the file is valid, checks that the configuration is unchanged after it is written and parsed
-/// again, both with and without its secrets. Checks that the line numbers of problems exist in the file.
+/// Parses a file and, if it is valid, checks that writing and parsing it again preserves the configuration, with and
+/// without its secrets. Also checks that all line numbers in error messages exist in the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };

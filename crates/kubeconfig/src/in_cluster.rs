@@ -1,5 +1,5 @@
-//! The configuration of a program that runs in a pod. [`infer`] falls back to this configuration if no kubeconfig file
-//! exists.
+//! Loads the configuration of a program, from a kubeconfig or from the pod's service account. [`infer`] uses the
+//! service account only if no kubeconfig file exists.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,25 +12,25 @@ use crate::files::{Files, open_regular, read_bounded};
 use crate::resolve::Overrides;
 use crate::types::{AuthInfo, ClusterInfo, Context, Kubeconfig};
 
-/// The name of a pod's cluster, user and context in error messages.
+/// The name that error messages show for a pod's cluster, user and context.
 const NAME: &str = "in-cluster";
 
-/// Returns the client configuration of a program from the first available source:
+/// Returns the client configuration of a program from the first available source in this list:
 ///
-/// 1. The kubeconfig file `path`, if it is not `None`. The file must exist.
+/// 1. The kubeconfig file `path`, which must exist, unless `path` is `None`.
 /// 2. The files in `KUBECONFIG`, or `.kube/config` in the home directory.
-/// 3. The pod's service account.
+/// 3. The service account of the pod.
 ///
-/// Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only one setting.
-/// For example, if only the server is overridden, the client still uses the token of the service account.
+/// Overrides apply to a service account in the same way as to a kubeconfig. Each override of a service account replaces
+/// only one setting. For example, a client with an overridden server still uses the token of the service account.
 ///
-/// If a source is invalid, `infer` returns an error instead of trying the next source. Examples of invalid sources are
-/// an unreadable or invalid kubeconfig, and an override that chooses a missing context, cluster or user.
+/// If a source is invalid, `infer` returns an error instead of trying the next source. For example, a kubeconfig is
+/// invalid if it is unreadable, or if an override chooses a missing context, cluster or user.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Empty`] if none of the sources is available. If the first available source is invalid, returns the
-/// error of this source.
+/// Returns [`Error::Empty`] if no source of a configuration is available. Returns the error of the first available
+/// source if this source is invalid.
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
 ///
 /// # Errors
 ///
-/// - [`Error::NotInCluster`] if `env` contains no API server address.
+/// - [`Error::NotInCluster`] if `env` does not contain the API server's address.
 /// - [`Error::Read`] if the token file cannot be read.
 /// - [`Error::Invalid`] if the CA file cannot be read or the namespace is invalid.
 ///
@@ -88,7 +88,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the service account as a kubeconfig, so that the overrides apply to it in the same way.
+/// Returns the service account as a kubeconfig, so that overrides work in the same way for both.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -98,7 +98,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // Only check that the token file can be opened. The client reads the token later.
+    // Only check that the token file can be opened, because the client reads the token later.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
@@ -126,8 +126,7 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Returns `true` if the pod has no service account. Returns `false` if a file of the service account exists but cannot
-/// be read.
+/// Returns `true` if the pod has no service account, and `false` if a service account file exists but cannot be read.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

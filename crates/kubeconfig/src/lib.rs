@@ -26,14 +26,15 @@
 //!
 //! - A [`Kubeconfig`] contains named [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s, which can be merged from several
 //!   files.
-//! - [`Files`] is a list of kubeconfig files. `Files` can load and merge the files, and write each changed entry back
-//!   to the file that contains the entry.
-//! - [`Overrides`] replace values of the kubeconfig, usually with command-line flags. An [`Environment`] contains the
-//!   environment variables and paths for loading a configuration.
+//! - [`Files`] is a list of kubeconfig files. `Files` loads and merges these files, and writes each changed entry back
+//!   to the file that contains it.
+//! - [`Overrides`] replace values of the kubeconfig, usually with the values of command-line flags. An [`Environment`]
+//!   contains the environment variables and paths for loading a configuration.
 //! - [`infer`] and [`in_cluster`] return the [`ClientConfig`](pintle_meta::ClientConfig) for creating a client.
-//! - An [`Error`] names the file and the field, and suggests a fix. A [`Problem`] describes one validation error.
+//! - An [`Error`] names the file and the field, and suggests a fix. A [`Problem`] describes one validation error in a
+//!   kubeconfig.
 //!
-//! `Debug` output and error messages never contain secrets. File contents are never cached.
+//! `Debug` output and error messages do not contain secrets. The crate does not cache file contents.
 
 mod de;
 mod edit;

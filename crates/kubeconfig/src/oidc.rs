@@ -39,7 +39,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     };
     let (issuer_url, client_id) = (needed(ISSUER)?, needed(CLIENT)?);
     let login = [ISSUER, CLIENT].map(|name| provider.config[name].clone());
-    // An absolute path remains valid if the working directory changes.
+    // Make the path absolute, so that it remains valid if the working directory changes.
     let file = origin.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
     let entry = file.map(|file| Entry { file, user: user.into(), login });
     Ok(OidcConfig {
@@ -53,11 +53,11 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     })
 }
 
-/// The entry of a user in a kubeconfig file. New tokens are written to this entry.
+/// The kubeconfig entry of the user whose new tokens are written.
 struct Entry {
     file: PathBuf,
     user: String,
-    /// The issuer URL and the client ID.
+    /// The issuer URL and the client ID of the login.
     login: [Secret; 2],
 }
 

@@ -1,11 +1,11 @@
 //! Converts the paths in a kubeconfig between absolute paths and paths relative to the directory of the kubeconfig
-//! file. This module does not access the file system.
+//! file. The conversions do not access the file system.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::types::{AuthInfo, ClusterInfo, Kubeconfig};
 
-/// Makes all paths in a kubeconfig absolute. Relative paths are resolved against `directory`.
+/// Makes all paths in a kubeconfig absolute, resolving relative paths against `directory`.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     each_path(config, |path| {
         if path.is_relative() && !path.as_os_str().is_empty() {
@@ -14,12 +14,12 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Only changes paths inside `directory`.
+/// Makes the cluster's paths relative if they are inside `directory`.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Only changes paths inside `directory`.
+/// Makes the user's paths relative if they are inside `directory`.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
@@ -51,13 +51,13 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
         change(path);
     }
-    // A command without a path separator is looked up in `PATH`.
+    // Leave a command without a path separator unchanged, because the client looks it up in `PATH`.
     if let Some(exec) = &mut user.exec
         && exec.command.contains(std::path::is_separator)
     {
         let mut path = PathBuf::from(&exec.command);
         change(&mut path);
-        // If the joined path is not valid UTF-8, the command is left unchanged.
+        // Leave the command unchanged if the joined path is not valid UTF-8.
         if let Ok(text) = path.into_os_string().into_string() {
             // Without the prefix `./`, the client would look up the file name in `PATH`.
             exec.command = if text.contains(std::path::is_separator) { text } else { format!("./{text}") };

@@ -14,16 +14,17 @@ use crate::oidc;
 use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::validate::Report;
 
-/// Values that take precedence over the values in kubeconfig files. Each field corresponds to a kubectl flag.
+/// Values that take precedence over the values in kubeconfig files, with one field per kubectl flag.
 ///
 /// Fields that are `None` or empty have no effect. Some overrides replace several values:
 ///
-/// - Setting a certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings for verifying
-///   the server.
-/// - Setting a certificate or key replaces both the file and the data in the kubeconfig.
+/// - Setting a certificate authority, or setting `insecure_skip_tls_verify` to ` Some(true)`, replaces all settings for
+///   verifying the server.
+/// - Setting a certificate or key replaces both the file and the inline data in the kubeconfig.
 /// - Setting a server also replaces the `tls-server-name` of the kubeconfig, even if `tls_server_name` is `None`.
 ///
-/// `insecure_skip_tls_verify: Some(false)` enables verification of the server with the CA from the kubeconfig, if any.
+/// Setting `insecure_skip_tls_verify` to ` Some(false)` enables verification of the server with the CA from the
+/// kubeconfig, if any.
 ///
 /// # Examples
 ///
@@ -43,9 +44,9 @@ use crate::validate::Report;
 pub struct Overrides {
     /// The context to use instead of `current-context`.
     pub context: Option<String>,
-    /// The cluster to use instead of the context's cluster. The cluster must exist.
+    /// The existing cluster to use instead of the context's cluster.
     pub cluster: Option<String>,
-    /// The user to use instead of the context's user. The user must exist.
+    /// The existing user to use instead of the context's user.
     pub user: Option<String>,
     /// The default namespace for requests.
     pub namespace: Option<String>,
@@ -76,14 +77,14 @@ pub struct Overrides {
     pub password: Option<Secret>,
     /// The user to impersonate.
     pub impersonate: Option<String>,
-    /// The UID to impersonate. Requires `impersonate`.
+    /// The UID to impersonate, which requires `impersonate`.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate. Requires `impersonate`.
+    /// The groups to impersonate, which require `impersonate`.
     pub impersonate_groups: Vec<String>,
-    /// The extra attributes to impersonate. Each extra attribute replaces the attribute with the same name in the
-    /// kubeconfig. Extra attributes require `impersonate`.
+    /// The extra attributes to impersonate. Each extra attribute replaces the kubeconfig's extra attribute with the
+    /// same name. Setting extra attributes requires `impersonate`.
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
-    /// The timeout for an entire request. Zero means no timeout.
+    /// The timeout for an entire request. A timeout of zero means no timeout.
     pub timeout: Option<Duration>,
 }
 
@@ -98,16 +99,16 @@ debug_fields!(Overrides {
 impl Kubeconfig {
     /// Returns the client configuration for the cluster and the user of the chosen context.
     ///
-    /// As in client-go, credentials and certificates are only used with `https`. For an `http` server, such as `kubectl
-    /// proxy`, the client configuration contains no credentials and no CA certificates. This method checks that the
-    /// certificate files can be opened, but does not read them.
+    /// As in client-go, the client uses credentials and certificates only with `https`. For an `http` server, such as
+    /// `kubectl proxy`, the client configuration contains no credentials and no CA certificates. `client_config` checks
+    /// that the certificate files can be opened, but does not read them.
     ///
     /// # Errors
     ///
     /// - [`Error::NoContext`] if the kubeconfig and the overrides choose no context.
     /// - [`Error::NotFound`] if the chosen context, cluster or user does not exist.
-    /// - [`Error::Invalid`] if the context, its cluster or its user is invalid. The error contains all problems of
-    ///   these three entries. Problems in other entries are ignored.
+    /// - [`Error::Invalid`] if the chosen context, its cluster or its user is invalid. The error lists all problems of
+    ///   these three entries, and ignores problems of other entries.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;
@@ -120,7 +121,7 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // A missing cluster or user is reported as a problem of the context.
+            // Validation reports a missing cluster or user as a problem of the context.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -146,7 +147,7 @@ impl Kubeconfig {
             if let Some((provider, origin)) = login.filter(|_| !has_credentials) {
                 match oidc::config(&provider, user_name, origin.as_deref()) {
                     Ok(oidc) => config.oidc = Some(oidc),
-                    // The auth provider is not needed if the user has other credentials.
+                    // Ignore the auth provider if the user has other credentials.
                     Err(_) if has_other => {}
                     Err(message) => {
                         let mut report = Report::default();
@@ -159,8 +160,8 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// Returns the namespace of the chosen context, and whether the overrides set the namespace. If the context has no
-    /// namespace, returns `default`.
+    /// Returns the namespace of the chosen context, and whether the overrides set the namespace. A context without a
+    /// namespace has the namespace `default`.
     ///
     /// # Errors
     ///
@@ -200,7 +201,8 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// Returns a copy with `None` instead of empty strings. Programs may pass an empty string if a flag is not set.
+    /// Returns a copy with `None` instead of empty strings, because programs may pass an empty string for an unset
+    /// flag.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
@@ -281,7 +283,7 @@ impl Overrides {
     }
 }
 
-/// Adds the credentials of a user to `config`. Returns `true` if the user has any credentials.
+/// Adds the credentials of a user to `config`, and returns `true` if the user has any.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
@@ -290,7 +292,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
         server_name: Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty()),
         insecure_skip_verify: cluster.insecure_skip_tls_verify,
     };
-    // A private key is useless without a certificate.
+    // Omit a private key without a certificate, because TLS needs both.
     if config.tls.certificate.is_none() {
         config.tls.key = None;
     }

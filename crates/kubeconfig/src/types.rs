@@ -15,10 +15,9 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// In this struct, clusters, users and contexts are maps. In a kubeconfig file, clusters, users and contexts are lists
-/// of named entries. Unknown fields are preserved when a file is read and written. Only comments and the order of
-/// fields are lost. `Debug` shows no secrets. Use [`redacted`](Self::redacted) to print a configuration as YAML without
-/// secrets.
+/// A `Kubeconfig` contains clusters, users and contexts as maps, and a file contains them as lists of named entries. Reading
+/// and writing a file keeps unknown fields, and loses only comments and the order of fields. The `Debug` output shows no
+/// secrets. Use [`redacted`](Self::redacted) to print a configuration as YAML without secrets.
 ///
 /// # Examples
 ///
@@ -40,10 +39,10 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kubeconfig {
-    /// `v1`, or an empty string, because some programs omit `apiVersion`.
+    /// The API version: `v1`, or an empty string, because some programs omit `apiVersion`.
     #[serde(default, rename = "apiVersion", deserialize_with = "null_default")]
     pub api_version: String,
-    /// `Config`, or an empty string, because some programs omit `kind`.
+    /// The kind: `Config`, or an empty string, because some programs omit `kind`.
     #[serde(default, deserialize_with = "null_default")]
     pub kind: String,
     /// The clusters by name.
@@ -52,7 +51,7 @@ pub struct Kubeconfig {
     /// The contexts by name.
     #[serde(default, with = "de::contexts")]
     pub contexts: BTreeMap<String, Context>,
-    /// The name of the current context. Empty if there is none.
+    /// The name of the current context, or an empty string if there is none.
     #[serde(default, deserialize_with = "null_default")]
     pub current_context: String,
     /// The users by name.
@@ -61,10 +60,10 @@ pub struct Kubeconfig {
     /// Other programs' data.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Unknown fields, such as `preferences`.
+    /// Unknown fields of the kubeconfig, such as `preferences`.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that sets the current context. Not written.
+    /// The file that sets the current context. Kubeconfig files do not contain the field `origin`.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -77,7 +76,8 @@ pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The host name to expect in the server's certificate. If the host name is empty, the host in the URL is used.
+    /// The host name to expect in the server's certificate. If `tls_server_name` is empty, the client expects the host in the
+    /// server URL.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
     /// Whether to accept any server certificate without verifying it.
@@ -86,7 +86,7 @@ pub struct ClusterInfo {
     /// The path of a file with the CA certificates that are trusted for the server.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
-    /// The CA certificates as PEM text. Set either this field or the file path, not both.
+    /// The CA certificates as PEM text. Set either this field or the path `certificate_authority`, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
     /// The proxy's URL.
@@ -101,7 +101,7 @@ pub struct ClusterInfo {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that contains this entry. Not written.
+    /// The file that contains this cluster. Kubeconfig files do not contain the field `origin`.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -113,13 +113,13 @@ pub struct AuthInfo {
     /// The path of the client certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
-    /// The client certificate chain as PEM text. Set either this field or the file path, not both.
+    /// The client certificate chain as PEM text. Set either this field or the path `client_certificate`, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
     /// The path of the private key for the client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
-    /// The private key as PEM text. Set either this field or the file path, not both.
+    /// The private key as PEM text. Set either this field or the path `client_key`, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
     /// A bearer token.
@@ -133,7 +133,7 @@ pub struct AuthInfo {
         deserialize_with = "optional_path"
     )]
     pub token_file: Option<PathBuf>,
-    /// The user to impersonate. An empty string disables impersonation.
+    /// The user to impersonate, or an empty string to disable impersonation.
     #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate: String,
     /// The UID to impersonate.
@@ -156,8 +156,8 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. Clients support only `oidc`. The settings of all other login methods are preserved when
-    /// a file is written. For a login method other than `oidc`, use [`exec`](Self::exec) instead.
+    /// A built-in login method. Clients support only `oidc`. Writing a kubeconfig keeps the settings of unsupported login
+    /// methods. For a login method other than `oidc`, use [`exec`](Self::exec) instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
@@ -169,7 +169,7 @@ pub struct AuthInfo {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that contains this entry. Not written.
+    /// The file that contains this user. Kubeconfig files do not contain the field `origin`.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -181,10 +181,10 @@ pub struct Context {
     /// The cluster's name.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The user's name. If the name is empty, the client sends no credentials.
+    /// The name of the user, or an empty string if the client sends no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
-    /// The default namespace. An empty string means `default`.
+    /// The default namespace for requests, or an empty string for `default`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub namespace: String,
     /// Other programs' data.
@@ -193,7 +193,7 @@ pub struct Context {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that contains this entry. Not written.
+    /// The file that contains this context. Kubeconfig files do not contain the field `origin`.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -214,14 +214,13 @@ pub struct Exec {
     /// Additional environment variables for the program. The program also inherits the environment of this process.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
-    /// A hint for the user on how to install the program. If the program is missing, the error message contains this
-    /// hint.
+    /// A hint on how to install the program, for the error message about a missing program.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub install_hint: String,
     /// Whether to pass cluster information, such as the server URL, to the program.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub provide_cluster_info: bool,
-    /// Whether the program may use standard input: `Always`, `IfAvailable` or `Never`.
+    /// Whether the program may use standard input, as `Always`, `IfAvailable` or `Never`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub interactive_mode: String,
     /// Unknown fields.
@@ -240,19 +239,19 @@ pub struct ExecEnv {
     pub value: Option<Secret>,
 }
 
-/// A built-in login method.
+/// A built-in login method with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AuthProvider {
     /// The name of the login method, such as `oidc`.
     #[serde(default, deserialize_with = "null_default")]
     pub name: String,
-    /// The login method's settings.
+    /// The settings of the login method.
     #[serde(default, with = "de::secrets", skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, Secret>,
 }
 
-/// A certificate or key as bytes. In the kubeconfig, the bytes are encoded as base64. The `Debug` output contains only
-/// the number of bytes. The bytes are erased from memory when a `Data` is dropped.
+/// A certificate or key as bytes, which a kubeconfig contains as base64. The `Debug` output contains only the number of
+/// bytes. Dropping a `Data` erases the bytes from memory.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 

@@ -11,12 +11,12 @@ use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::yaml::Lines;
 
 impl Kubeconfig {
-    /// Validates all clusters, users and contexts. Checks that the cluster and user of each context exist. Checks that
-    /// the certificate files can be opened.
+    /// Validates all clusters, users and contexts of the configuration. Checks that the cluster and the user of each
+    /// context exist. Checks that the certificate files can be opened.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Invalid`] with all problems.
+    /// Returns [`Error::Invalid`] with all problems of the configuration.
     ///
     /// # Examples
     ///
@@ -60,7 +60,8 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NotFound`] if the context does not exist. Returns [`Error::Invalid`] with all problems.
+    /// Returns [`Error::NotFound`] if the context does not exist. Returns [`Error::Invalid`] with all problems of the
+    /// context, its cluster and its user.
     pub fn validate_context(&self, name: &str) -> Result<(), Error> {
         let context = self.contexts.get(name).ok_or_else(|| self.not_found("context", name))?;
         let mut report = Report::default();
@@ -95,11 +96,11 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // Finding line numbers means reading the file again, so only do this if there are problems.
+        // Find line numbers only if there are problems, because it requires reading the file again.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
-            // Only read regular files, because a pipe can be read only once.
+            // Read only regular files, because a pipe cannot be read a second time.
             let lines = || open_regular(file).and_then(|_| read_bounded(file)).ok().and_then(|text| Lines::of(&text));
             let lines = files.entry(file.clone()).or_insert_with(lines);
             problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
@@ -146,7 +147,7 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let member_path = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // If a cluster has no server, report only this problem.
+            // For a cluster without a server, report only this problem.
             return self.add(member_path("server"), "it is empty; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();

@@ -13,34 +13,34 @@ use crate::types::Kubeconfig;
 use crate::{relative, yaml};
 
 impl Files {
-    /// Reads and merges the files, calls `change`, and writes each changed entry to the file that contains it.
+    /// Reads and merges the files, calls `change`, and writes each changed entry to the file that contains the entry.
     ///
     /// - New entries, the current context, and changes to extensions and unknown fields are written to the first file
-    ///   that exists. If none of the files exists, they are written to the first file in the list.
-    /// - Unchanged entries are kept. When a file is written, its comments, anchors and repeated keys are lost. The
-    ///   written file is UTF-8.
+    ///   that exists. If none of the files exists, `modify` creates the first file in the list for them.
+    /// - Entries without changes are kept. Writing a file loses its comments, anchors and repeated keys. The
+    ///   encoding of a written file is UTF-8.
     /// - Like kubectl, this method writes each file in place, so the file keeps its owner, mode, inode and links. A new
-    ///   file has mode 0600. Missing directories are created.
-    /// - The new content is written in a single write, without truncating the file first. A crash can damage the file
-    ///   only during this write. Meanwhile, a process that reads the file without locking it can see a mixture of the
-    ///   old and the new content. In contrast, kubectl truncates the file first, so a crash of kubectl can leave an
+    ///   file has mode 0600, and missing directories are created.
+    /// - The new content is written in a single write, without truncating the file first. A crash can damage a file
+    ///   only during this write. During the write, a process that reads the file without locking it can see a mixture
+    ///   of old and new content. In contrast, kubectl truncates the file first, so a crash of kubectl can leave an
     ///   empty or incomplete file.
-    /// - If the list contains the same file under several names, for example as a link or a relative path, the file is
-    ///   written once, under its first name.
+    /// - A file that is listed under several names, for example as a link or a relative path, is written once, under
+    ///   its first name.
     /// - Each file is locked by a lock file `FILE.lock` in the same directory. kubectl uses the same lock files. If
-    ///   `change` panics, the lock files are removed and no files are written.
+    ///   `change` panics, the lock files are removed, and no kubeconfig files are written.
     ///
     /// # Errors
     ///
-    /// The following errors are returned before any file is changed:
+    /// Returns these errors before changing any file:
     ///
     /// - [`Error::Read`] or [`Error::Parse`] if a file cannot be read or parsed.
     /// - [`Error::Locked`] if another program is writing to a file.
     /// - [`Error::Empty`] if the list of files is empty.
     ///
     /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing, if the disk is full, or if
-    /// a path is not valid UTF-8. The file named in the error is unchanged, but other files may have been written
-    /// already.
+    /// a path is not valid UTF-8. The file named in the error is unchanged, but other files may already have been
+    /// written.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -48,9 +48,9 @@ impl Files {
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
-            // The file of [`Files::explicit`] may be missing, because this method creates it.
+            // The file of [`Files::explicit`] may be missing, because `modify` creates it.
             let content = match path.exists() {
-                // Opening a named pipe would block.
+                // Check the file type first, because opening a named pipe would block.
                 true => open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
                     .and_then(|_| self.read(path))?,
@@ -68,7 +68,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Do not create an empty file. A change may still make an existing file empty.
+            // Do not create an empty file, although a change may make an existing file empty.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -81,14 +81,14 @@ impl Files {
 }
 
 impl Kubeconfig {
-    /// Writes the entire configuration to one file, in place like [`Files::modify`]. A new file has mode 0600.
+    /// Writes the entire configuration to one file, in place like [`Files::modify`]. A new kubeconfig file has mode 0600.
     ///
     /// # Errors
     ///
     /// - [`Error::Locked`] if another program is writing to the file.
     /// - [`Error::Print`] if the configuration contains a path that is not valid UTF-8.
-    /// - [`Error::Write`] if the file cannot be written. If the file cannot be opened or the disk is full, the file
-    ///   remains unchanged.
+    /// - [`Error::Write`] if the file cannot be written. If the kubeconfig file cannot be opened or the disk is full,
+    ///   it remains unchanged.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let _lock = Lock::take(path)?;
@@ -96,11 +96,11 @@ impl Kubeconfig {
     }
 }
 
-/// Returns each file once, under the first of its names. If a file were listed under two names, locking the second name
-/// would fail, and the second write would overwrite the first one.
+/// Returns each file once, under the first of its names in the list. If a file were listed under two names, locking it
+/// twice would fail, and the second write would overwrite the first.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
-    // A path cannot be canonicalized if the file is missing, so canonicalize its directory instead.
+    // Canonicalize the directory of a missing file, because the path of a missing file cannot be canonicalized.
     let file = |path: &Path| match (path.canonicalize(), directory(path).canonicalize(), path.file_name()) {
         (Ok(file), ..) => file,
         (_, Ok(folder), Some(name)) => folder.join(name),
@@ -121,8 +121,8 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies the differences between `before` and `after` to `file`, which is the content of `path`. Changes that belong
-/// in other files are skipped.
+/// Applies the differences between `before` and `after` to `file`, which is the content of `path`. Skips changes that
+/// belong in other files.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -198,8 +198,8 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
     overwrite(path, text.as_bytes()).map_err(|cause| Error::Write { path: path.into(), cause })
 }
 
-/// Replaces the content of a file in place, like kubectl. The file keeps its owner, mode, links and inode. A new file
-/// has mode 0600.
+/// Replaces the content of a file in place, like kubectl, so the file keeps its owner, mode, links and inode. A new
+/// file has mode 0600.
 ///
 /// Unlike kubectl, `overwrite` does not truncate the file first, but replaces the content in three steps:
 ///
@@ -208,7 +208,7 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// 3. Remove the trailing line breaks.
 ///
 /// A crash can damage the file only during the single write of the second step. If the disk is full, the first step
-/// fails, and the function removes the appended line breaks.
+/// fails, and `overwrite` removes the appended line breaks.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -257,8 +257,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // If the lock file cannot be removed, the next attempt to lock the file returns an error that names the lock
-        // file.
+        // If the lock file cannot be removed, the next attempt to lock the kubeconfig returns an error that names the
+        // lock file.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -36,8 +36,8 @@ pub struct AnnotationLock<A> {
     /// Whether the elector watches the object to detect immediately when the lock is released. The default is `true`.
     /// If the watch is forbidden, fails or reports no events, the elector polls the object instead.
     pub watch: bool,
-    /// The default metrics provider and the default event hook for electors that use this lock. Both are `None` unless
-    /// set.
+    /// The default metrics provider and the default event hook for electors that use this lock. By default, the lock
+    /// has no metrics provider and no event hook.
     pub observers: Observers,
     api: A,
     resource: ApiResource,

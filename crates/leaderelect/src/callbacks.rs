@@ -59,8 +59,8 @@ where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
 {
-    /// Creates callbacks that run the given [work](Self::on_started_leading) while the elector leads. The other
-    /// callbacks do nothing.
+    /// Creates callbacks that run the given [work](Self::on_started_leading) while the elector leads. The callbacks for
+    /// the end of a term and for new leaders do nothing.
     pub fn new(on_started_leading: W) -> Self {
         Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
     }

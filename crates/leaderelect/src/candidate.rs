@@ -46,12 +46,13 @@ pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCand
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCandidateSpec {
-    /// The name of the Lease. This field is immutable.
+    /// The name of the Lease, which is immutable.
     pub lease_name: String,
     /// The time of the last ping from the control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// When the candidate last renewed this object or responded to a ping. The candidate expires 30 minutes later.
+    /// The time at which the candidate last renewed this object or responded to a ping. The candidate expires 30 minutes
+    /// after this time.
     pub renew_time: Option<MicroTime>,
     /// The version of the program without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
@@ -59,10 +60,10 @@ pub struct LeaseCandidateSpec {
     /// [`OLDEST_EMULATION_VERSION`] requires this field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_version: String,
-    /// The strategy that selects the holder: [`OLDEST_EMULATION_VERSION`], or a strategy of a third-party controller,
-    /// such as `domain/name`.
+    /// The strategy that selects the holder, which is [`OLDEST_EMULATION_VERSION`] or a strategy of a third-party
+    /// controller, such as `domain/name`.
     pub strategy: String,
-    /// Undeclared fields of `spec`. Writes keep these fields.
+    /// Undeclared fields of `spec`, which writes keep.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -122,9 +123,9 @@ impl LeaseCandidateSpec {
 pub struct Candidate<A> {
     /// The API client for the LeaseCandidate.
     pub api: A,
-    /// The key of the object. The candidate creates the LeaseCandidate if it is missing or was deleted.
+    /// The key of the LeaseCandidate object. The candidate creates this object if it is missing or was deleted.
     pub key: ObjectKey,
-    /// The published spec. The fields `ping_time` and `renew_time` are ignored.
+    /// The published spec. The candidate ignores the fields `ping_time` and `renew_time` of this spec.
     pub spec: LeaseCandidateSpec,
     /// The clocks that measure pauses. The default is [`SystemClocks`].
     pub clocks: Arc<dyn Clocks>,
@@ -248,7 +249,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Awaits a request, but cancels it after a timeout. A retry may then succeed over another connection.
+    /// Awaits a request, but cancels it after a timeout. After the timeout, a retry may succeed over another connection.
     async fn patiently<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {

@@ -99,8 +99,8 @@ impl Deadline {
 /// pass before the timer fires.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The maximum time between two readings of the clocks for a deadline that is on the monotonic clock only. Timers
-/// follow the monotonic clock.
+/// The maximum time between two readings of the clocks for a deadline that is on the monotonic clock only. This time
+/// can be longer, because timers follow the monotonic clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks of an elector.

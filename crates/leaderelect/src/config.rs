@@ -35,13 +35,14 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 #[derive(Clone)]
 pub struct LeaderElectionConfig {
     /// This contender's identity. Each process needs a new identity every time it starts. Two contenders with the same
-    /// identity can lead at the same time. The default is [unique](unique_identity).
+    /// identity can lead at the same time. The default is a [unique identity](unique_identity).
     pub identity: String,
-    /// A candidate takes the lock over if the record has not changed for this long. The lock stores this duration
+    /// A candidate takes over the lock if the record has not changed for this long. The lock stores this duration
     /// rounded up to whole seconds. The default is 15 s.
     pub lease_duration: Duration,
-    /// The length of a term, measured from when the last successful renewal was sent. A term is extended at most once
-    /// per second, so `renew_deadline` should be longer than one second plus `retry_period`. The default is 10 s.
+    /// The length of a term, measured from the moment when the last successful renewal was sent. A term is extended at
+    /// most once per second, so `renew_deadline` should be longer than one second plus `retry_period`. The default is
+    /// 10 s.
     pub renew_deadline: Duration,
     /// The pause between the renewals of a leader, and the minimum pause between the attempts of a candidate. The
     /// default is 2 s.
@@ -70,7 +71,7 @@ pub struct LeaderElectionConfig {
     ///
     /// The control plane compares the last renew time with its own wall clock to decide whether the lock has expired.
     /// Therefore, the clocks of the candidates and the control plane must differ by less than `lease_duration` minus
-    /// `renew_deadline`. Otherwise, two contenders can lead.
+    /// `renew_deadline`. With a larger difference, two contenders can lead at the same time.
     pub coordinated: bool,
     /// The seed for the jitter. `None`, the default, selects a random seed.
     pub seed: Option<u64>,
@@ -227,7 +228,7 @@ impl LeaderElectionConfig {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// Returns the request timeout. A term survives one request that gets no response.
+    /// Returns the request timeout. With this timeout, a term survives one request that gets no response.
     #[doc(hidden)]
     pub fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3
@@ -247,8 +248,8 @@ pub fn unique_identity() -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidConfig {
-    /// The lease duration must be longer than the renew deadline. Otherwise, a candidate could take over while the
-    /// leader's work is still running.
+    /// The lease duration must be longer than the renew deadline. With a shorter lease duration, a candidate could take
+    /// over while the leader's work is still running.
     #[error("lease_duration {lease:?} must be greater than renew_deadline {renew:?}")]
     LeaseNotAboveRenew {
         /// The lease duration.
@@ -289,7 +290,7 @@ pub enum InvalidConfig {
     CoordinatedWithoutLease {
         /// The kind of object that stores the lock.
         kind: String,
-        /// The key of this object.
+        /// The key of the object that stores the lock.
         key: ObjectKey,
     },
     /// Shards cannot be coordinated, because the control plane would choose one holder for all shards.

@@ -53,11 +53,11 @@ pub struct LeaderElector<L: Lock> {
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The [`Shell`] that drives the election, if this elector shares it with other electors. `None` starts a new
-    /// `Shell` for each run.
+    /// The [`Shell`] that drives the election, if this elector shares it with other electors. If `None`, each run
+    /// starts a new `Shell`.
     shell: Option<Arc<Shell<L>>>,
-    /// Receives the preferred holder each time it changes. `None` unless the caller of [`prefer`](Self::prefer) chooses
-    /// the preferred holder.
+    /// Receives the preferred holder each time it changes. The field is `None` unless the caller of
+    /// [`prefer`](Self::prefer) chooses the preferred holder.
     preference: Option<watch::Receiver<Preference>>,
     /// The last term, if `run` was dropped or panicked before the leader's work and permits ended.
     unfinished: Option<TermHandle>,
@@ -103,8 +103,8 @@ impl<L: Lock> LeaderElector<L> {
 
     /// Contends for the lock, and runs the leader's work while this elector is the leader. The elector contends again
     /// after it has lost a term. Returns when the `stop` token is cancelled, or when the leader's work returns or
-    /// panics on its own. Returns how the last term ended, or `None` if this elector never led. Call `run` again to
-    /// contend again.
+    /// panics on its own. Returns how the last term ended, or `None` if this elector never led. To contend again after
+    /// `run` has returned, call it again.
     ///
     /// When the `stop` token is cancelled, the elector asks the leader's work to finish, and keeps renewing the lock
     /// until it has finished. The elector then waits for all [permits](Leadership::permit) and for all concurrent work
@@ -258,7 +258,8 @@ impl<L: Lock> LeaderElector<L> {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
             // The `Contest` was dropped without a result, because the task of the `Shell` panicked or the runtime of
-            // the task has shut down. Without a panic, a caller that contends again would spin.
+            // the task has shut down. Panic here, because a caller that contends again would otherwise loop without a
+            // pause.
             Err(_) => {
                 let panic = place.panic_message().await;
                 resume_unwind(Box::new(
@@ -327,8 +328,8 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // `Started` cannot arrive here. The `Machine` reports the end of this term before it begins the next
-                // term.
+                // `Started` cannot arrive here, because the `Machine` reports the end of this term before it begins the
+                // next term.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
@@ -354,8 +355,9 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term in the status of the elector, until it is dropped. The status shows the term while the callbacks run, because
-/// the elector still holds the lock. If the beginning of the term was reported, dropping the term reports its end.
+/// Shows a term in the status of the elector until this value is dropped. The status shows the term while the callbacks
+/// run, because the elector still holds the lock. If the beginning of the term was reported, dropping the term reports
+/// its end.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,

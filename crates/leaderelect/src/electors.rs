@@ -38,8 +38,8 @@ pub struct LeaseGroupConfig {
     /// electors, because a lower limit could delay renewals until a term ends.
     ///
     /// A group sends the request with the earliest deadline first. The request timeout starts when the request leaves
-    /// the queue. A candidate's request has the priority of a leader whose term lasts for another `renew_deadline`.
-    /// Therefore, candidates do not starve.
+    /// the queue. A candidate's request has the priority of a leader whose term lasts for another `renew_deadline`, so
+    /// candidates do not starve.
     pub in_flight: usize,
     /// The configuration of each elector. All electors in a group have the same identity, because they run in one
     /// process.
@@ -53,7 +53,7 @@ impl Default for LeaseGroupConfig {
 }
 
 /// A group of electors for many leases in one namespace, such as one lease for each shard or tenant. The electors share
-/// one task, one watch and one client. Do not use this client for other requests.
+/// one task, one watch and one client. Do not use the group's client for other requests.
 ///
 /// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the same guarantees as a
 /// standalone elector. Each renewal is one request. Renewals are sent in four batches, which are spread evenly over
@@ -114,7 +114,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     }
 
     /// Like [`start`](Self::start), but spawns the shared task together with the first elector. Watches and lists of
-    /// the group select leases with the labels `common`. `tap` is called for each watch event.
+    /// the group select leases with the labels `common`. The function `tap` is called for each watch event.
     #[doc(hidden)]
     pub fn new(
         api: A,
@@ -133,8 +133,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
         let (watched, description) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
         let (of_us, selector) = (namespace.to_owned(), label_selector.clone());
-        // Each leader renews its lease several times within this time. If the watch reports nothing, the watch is
-        // broken, or no lease has a leader.
+        // Each leader renews its lease several times within this duration. If the watch reports nothing for this long,
+        // the watch is broken, or no lease has a leader.
         let silence = election.lease_duration.saturating_mul(2).min(SILENCE);
         let shell = Shell::new(election.clocks.clone(), Some(config.in_flight), move |to_us| async move {
             let open = || watch_all(&watched, &of_us, &selector, silence, tap.clone());

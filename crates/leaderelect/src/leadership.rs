@@ -65,10 +65,9 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The reason why the elector asked the leader's work to finish. `None` if the elector has not asked the work to
-    /// finish.
+    /// The reason why the elector asked the leader's work to finish, or `None` if the elector has not asked yet.
     draining: Option<EndReason>,
-    /// The reason why the leader's work ended. `None` while the work runs. After the work has ended, permits can no
+    /// The reason why the leader's work ended, or `None` while the work runs. After the work has ended, permits can no
     /// longer be issued or extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
@@ -108,7 +107,7 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// Returns [`LeadershipLost`] if the term ends before `work` completes. The method then drops `work`.
+    /// Returns [`LeadershipLost`] and drops `work` if the term ends before `work` completes.
     ///
     /// # Cancel safety
     ///
@@ -262,7 +261,7 @@ impl Permit {
         self.leadership.check().unwrap_or_default()
     }
 
-    /// Returns when this permit expires. Each renewal extends the permit while the leader's work runs.
+    /// Returns the deadline at which this permit expires. Each renewal extends the permit while the leader's work runs.
     pub fn deadline(&self) -> Deadline {
         self.leadership.deadline()
     }

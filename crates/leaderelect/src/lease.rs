@@ -45,12 +45,12 @@ pub struct LeaseSpec {
     pub holder_identity: Option<String>,
     /// How many seconds the lease is valid after a renewal. Servers reject values below 1.
     pub lease_duration_seconds: Option<i32>,
-    /// When the holder acquired the lease. An invalid time is treated as missing, so that the rest of the lease can
-    /// still be read.
+    /// The time at which the holder acquired the lease. An invalid time is treated as missing, so that the rest of the
+    /// lease can still be read.
     pub acquire_time: Option<MicroTime>,
     /// The time of the holder's last renewal. An invalid time is treated as missing.
     pub renew_time: Option<MicroTime>,
-    /// The number of holder changes.
+    /// The number of times that the holder has changed.
     pub lease_transitions: Option<i32>,
     /// The strategy of a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,11 +58,11 @@ pub struct LeaseSpec {
     /// The candidate that should become the holder in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
-    /// Undeclared fields of `spec`. Writes keep these fields.
+    /// Undeclared fields of `spec`, which writes keep.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The text of invalid times. Writes omit this field. If a holder writes invalid times, electors detect its
-    /// renewals by comparing this text.
+    /// The text of invalid times, which writes omit. If a holder writes invalid times, electors detect its renewals by
+    /// comparing this text.
     #[serde(skip)]
     pub unreadable_times: String,
 }

@@ -35,9 +35,9 @@
 //!   [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] is one of these locks, selected by its
 //!   [kind](LockKind).
 //! - A [`Candidate`] takes part in a coordinated election, where the control plane chooses the leader.
-//! - [`Leadership`] is the right to act as the leader until a [`Deadline`], and a [`Permit`] is the right to
-//!   perform one action. A [`Term`] is one period of leadership, and a [`TermEnd`] describes its end.
-//!   Fencing [`Token`]s order terms.
+//! - [`Leadership`] is the right to act as the leader until a [`Deadline`], and a [`Permit`] is the right to perform
+//!   one action. A [`Term`] is one period of leadership, and a [`TermEnd`] describes its end. Fencing [`Token`]s show
+//!   which of two terms began later.
 //! - The elector calls the functions in [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] shows
 //!   the state of an election, for example in health checks. [`LeaderElectionConfig::metrics`] sets the metrics
 //!   provider.
@@ -46,14 +46,14 @@
 //! # Guarantees and limits
 //!
 //! Two electors with different identities never work at the same time if the rates of their clocks differ by a factor
-//! of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. In this guarantee,
-//! work is any code that runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any
-//! task or thread.
+//! of less than `lease_duration / renew_deadline` (1.5 by default). Offsets between the clocks do not matter. In this
+//! guarantee, work is any code that runs [inside](Leadership::run) a leadership or holds a
+//! [permit](Leadership::permit), in any task or thread.
 //!
-//! The deadline is measured from when the last successful renewal was *sent*. The deadline is extended when the
-//! response to a renewal arrives. The deadline has passed as soon as any of the three [clocks](Now) reaches it.
-//! Therefore, a term is already over when a machine wakes up after a long suspend. The same applies to a virtual
-//! machine that resumes after a long pause, once its time of day is corrected.
+//! The deadline is measured from the moment when the last successful renewal was *sent*. The deadline is extended when
+//! the response to a renewal arrives. The deadline has passed as soon as any of the three [clocks](Now) reaches it.
+//! Therefore, a term is already over when a machine wakes up after a long suspend. For a virtual machine that resumes
+//! after a long pause, the term is over once the time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane uses its wall clock to decide
 //! whether a lease has expired. Therefore, the wall clocks of all machines must also be roughly in sync.

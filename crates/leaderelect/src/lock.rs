@@ -119,8 +119,8 @@ pub trait Lock: Send + Sync + 'static {
         true
     }
 
-    /// Returns the default metrics provider and the default event hook for electors that use this lock. The default
-    /// implementation returns `None` for both.
+    /// Returns the default metrics provider and the default event hook for electors that use this lock. By default, a
+    /// lock has no metrics provider and no event hook.
     fn observers(&self) -> Observers {
         Observers::default()
     }
@@ -129,8 +129,8 @@ pub trait Lock: Send + Sync + 'static {
     /// opens a new watch when the stream ends. The elector retries failed watches with increasing delays. The default
     /// implementation returns `None`, so the elector polls the lock.
     ///
-    /// The stream should end if the connection is silent for too long. The locks of this crate end it after 90 s
-    /// without an event or a bookmark.
+    /// The stream should end if the connection is silent for too long. The locks of this crate end the stream after
+    /// 90 s without an event or a bookmark.
     ///
     /// Events may be stale. Events can make an elector act sooner, but no decision relies on events alone.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
@@ -165,7 +165,7 @@ pub enum LockEvent<O> {
     Changed(LockSnapshot<O>),
     /// The object was deleted.
     Deleted {
-        /// The uid of the object that was deleted.
+        /// The uid of the deleted object.
         uid: String,
     },
     /// The lock may have changed. The elector reads the lock after this event.
@@ -175,7 +175,7 @@ pub enum LockEvent<O> {
 /// An object that stores an election record, and its record.
 #[derive(Clone, Debug)]
 pub struct LockSnapshot<O> {
-    /// The record and its version.
+    /// The election record and the version of its object.
     pub state: LockState,
     /// The object that the next write replaces.
     pub object: O,
@@ -203,13 +203,13 @@ pub struct LeaseLock<A> {
     pub api: A,
     /// The key of the lease. The elector creates the lease if it does not exist.
     pub key: ObjectKey,
-    /// The labels that each write sets on the lease. Other labels are kept.
+    /// The labels that each write sets on the lease. Writes keep all other labels.
     pub labels: BTreeMap<String, String>,
     /// Whether the elector watches the lease to detect immediately when it is released. The default is `true`. If the
     /// watch is forbidden, fails or reports no events, the elector polls the lease instead.
     pub watch: bool,
-    /// The default metrics provider and the default event hook for electors that use this lock. Both are `None` unless
-    /// set.
+    /// The default metrics provider and the default event hook for electors that use this lock. By default, the lock
+    /// has no metrics provider and no event hook.
     pub observers: Observers,
 }
 
@@ -280,7 +280,8 @@ pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
 }
 
 /// Returns an error if `base` has no uid or no resourceVersion. Without these fields, the server could not detect
-/// conflicts. A write could then overwrite the next leader's record or recreate a deleted object.
+/// conflicts. A write with an undetected conflict could overwrite the next leader's record or recreate a deleted
+/// object.
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
         let message = format!("{kind} {} cannot be updated without uid and resourceVersion", base.key());

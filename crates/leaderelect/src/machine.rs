@@ -42,8 +42,8 @@ pub struct Machine {
     retries: Backoff,
     jitter: Jitter,
     first_renewal: Duration,
-    /// The grain of renewal times. Renewals are sent at multiples of `grain` on the monotonic clock. Zero allows any
-    /// time.
+    /// The granularity of renewal times. Renewals are sent at multiples of `grain` on the monotonic clock. A grain of
+    /// zero allows any renewal time.
     grain: Duration,
     /// The batch of this `Machine`'s renewals, from 0 to 3.
     batch: u128,
@@ -60,15 +60,16 @@ pub struct Machine {
     /// The time of the next tick, unless a signal arrives first.
     next_try: Duration,
     observed: Option<Observation>,
-    /// A deleted lock is treated as held until this time.
+    /// The time until which a deleted lock is treated as held.
     held_until: Duration,
-    /// When the lock was first observed to be missing.
+    /// The time at which the lock was first observed to be missing.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
     /// Failed writes that the server may nevertheless have stored. For example, if the client sends a write twice, the
     /// server may store the first attempt and reject the second one as a conflict. The server has stored at most one of
-    /// these writes, because each version can be replaced only once. Cleared when a term begins or ends.
+    /// these writes, because each version can be replaced only once. These writes are forgotten when a term begins or
+    /// ends.
     in_doubt: Vec<Doubt>,
     /// The uid and the record of the lock in the last term that has ended. No contender leads while the lock still
     /// contains this record.
@@ -93,8 +94,8 @@ enum Phase {
 struct Leading {
     term: Term,
     base: LockState,
-    /// When the last effective write was sent. A stored write is effective if candidates observe it as a change. The
-    /// term's deadline is computed from this time.
+    /// The time at which the last effective write was sent. A stored write is effective if candidates observe it as a
+    /// change. The term's deadline is computed from this time.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
@@ -106,18 +107,18 @@ struct Leading {
     yielding: bool,
     /// `true` if the lock must be released after the leader's work, even if `release_on_cancel` is `false`.
     gives_up: bool,
-    /// The lock of another contender, as reported by the watch. `None` after a read has returned the current state of
-    /// the lock.
+    /// The lock of another contender, as reported by the watch. This field is `None` after a read has returned the
+    /// current state of the lock.
     foreign: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term whose lock is being released. `None` if it is unknown whether a write began a term.
+    /// The term whose lock is being released, or `None` if it is unknown whether a write began a term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
-    /// The next write. `None` until a read has returned this elector's record.
+    /// The next write, or `None` until a read has returned this elector's record.
     write: Option<LockRequest>,
 }
 
@@ -225,7 +226,8 @@ impl Machine {
     }
 
     /// Returns the time of the renewal that follows a renewal at `sent`. After a slow response, the batches of a group
-    /// would stay merged. Therefore, a `Machine` outside of its batch renews one grain earlier until it is in its batch.
+    /// would otherwise stay merged. Therefore, a `Machine` outside of its batch renews one grain earlier until it is in
+    /// its batch.
     fn renewal_after(&self, sent: Duration) -> Duration {
         let at = self.rounded(sent + self.config.retry_period);
         let earlier = at.saturating_sub(self.grain);
@@ -243,7 +245,7 @@ impl Machine {
     }
 
     /// Makes the `Machine` release the lock after the leader's work has ended, even if `release_on_cancel` is `false`.
-    /// Must be called before [`Signal::WorkEnded`].
+    /// The owner must call this method before it passes [`Signal::WorkEnded`] to the `Machine`.
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;
@@ -280,8 +282,8 @@ impl Machine {
         instructions
     }
 
-    /// Returns when the owner must call [`Machine::step`] with [`Signal::Tick`] if no other signal arrives first.
-    /// Returns `None` if no tick is required.
+    /// Returns the time by which the owner must call [`Machine::step`] with [`Signal::Tick`] if no other signal arrives
+    /// first. Returns `None` if no tick is required.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
@@ -489,7 +491,7 @@ impl Machine {
             self.held_until = Duration::ZERO;
         }
         if reason == EndReason::Deleted {
-            // Another contender may have held the lock since the deletion. This contender must then wait.
+            // Another contender may have held the lock since the deletion, so this contender must wait.
             self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
@@ -559,8 +561,8 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// Finds the write that produced the record `found` among the writes with an unknown result. Returns when this
-    /// write was sent, or `None` if there is no such write.
+    /// Finds the write that produced the record `found` among the writes with an unknown result. Returns the time at
+    /// which this write was sent, or `None` if there is no such write.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }

@@ -1,4 +1,4 @@
-//! An elector's metrics. Metrics that exist in client-go have client-go's names.
+//! An elector's metrics. Metrics that exist in client-go have the same names as in client-go.
 
 use std::any::Any;
 

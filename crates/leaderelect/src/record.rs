@@ -7,8 +7,9 @@ use pintle_meta::MicroTime;
 
 /// The election record in a lock, like client-go's `LeaderElectionRecord`.
 ///
-/// The two times are informational. Electors do not use the acquire time and the renew time for decisions. An observer
-/// treats a record as expired if it stays unchanged for its lease duration, measured on the observer's own clock.
+/// The two times in a record are informational. Electors do not use the acquire time and the renew time for decisions.
+/// An observer treats a record as expired if it stays unchanged for its lease duration, measured on the observer's own
+/// clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
     /// The identity of the holder, or an empty string if the lock is free.
@@ -16,16 +17,16 @@ pub struct LeaderElectionRecord {
     /// How many seconds the record must stay unchanged before a candidate takes over. Zero and negative values are
     /// treated as missing.
     pub lease_duration_seconds: i32,
-    /// When the holder acquired the lock.
+    /// The time at which the holder acquired the lock.
     pub acquire_time: Option<MicroTime>,
     /// The time of the holder's last renewal.
     pub renew_time: Option<MicroTime>,
-    /// The number of holder changes.
+    /// The number of times that the holder has changed.
     pub leader_transitions: i32,
     /// The strategy of a coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
-    /// The contender that should get the lock from the current holder in a coordinated election. `None` if the current
-    /// holder may keep the lock.
+    /// The contender that should get the lock from the current holder in a coordinated election. This field is `None`
+    /// if the current holder may keep the lock.
     pub preferred_holder: Option<String>,
 }
 
@@ -86,8 +87,8 @@ pub struct LockState {
     /// The election record.
     pub record: LeaderElectionRecord,
     /// Stored data that does not fit into `record`, such as an invalid time, or the second lock of a
-    /// [`MultiLock`](crate::MultiLock). Electors only compare this data. If `raw` is `None`, electors compare only
-    /// `record`.
+    /// [`MultiLock`](crate::MultiLock). Electors do not interpret this data, and only compare it. If `raw` is `None`,
+    /// electors compare only `record`.
     pub raw: Option<Box<str>>,
 }
 

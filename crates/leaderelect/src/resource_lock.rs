@@ -31,13 +31,13 @@ pub enum LockKind {
     /// `leases`, which is the recommended kind.
     #[default]
     Leases,
-    /// `configmaps`: an annotation of a ConfigMap. Supported by client-go until 1.23.
+    /// `configmaps`: an annotation of a ConfigMap, supported by client-go until 1.23.
     ConfigMaps,
-    /// `endpoints`: an annotation of an Endpoints object. Supported by client-go until 1.23.
+    /// `endpoints`: an annotation of an Endpoints object, supported by client-go until 1.23.
     Endpoints,
-    /// `configmapsleases`, for the migration from ConfigMaps to Leases. Supported by client-go until 1.27.
+    /// `configmapsleases`, for the migration from ConfigMaps to Leases, supported by client-go until 1.27.
     ConfigMapsLeases,
-    /// `endpointsleases`, for the migration from Endpoints to Leases. Supported by client-go until 1.27.
+    /// `endpointsleases`, for the migration from Endpoints to Leases, supported by client-go until 1.27.
     EndpointsLeases,
 }
 

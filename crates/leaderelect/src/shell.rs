@@ -57,9 +57,9 @@ enum Order<L: Lock> {
 /// A `Contest` in a `Shell`, with its timers and the tokens that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// When the `Shell` must call `Contest::step` if no event arrives first.
+    /// The time at which the `Shell` must call `Contest::step` if no event arrives first.
     wake: Option<Deadline>,
-    /// The latest time for sending the queued request. `None` if no request is waiting in the queue.
+    /// The latest time for sending the queued request, or `None` if no request is waiting in the queue.
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
@@ -119,7 +119,7 @@ impl<L: Lock> Shell<L> {
     ///
     /// Panics if called outside the context of a tokio runtime.
     pub(crate) fn start(&self) {
-        // `spawn` panics outside of a runtime, and no election of this `Shell` ever begins.
+        // Outside of a runtime, `spawn` panics, and no election of this `Shell` ever begins.
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if let Task::Prepared(run) = &mut *task {
             let run = std::mem::replace(run, Box::pin(pending()));
@@ -145,7 +145,7 @@ impl<L: Lock> Shell<L> {
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // Sending fails only if the task has ended. The receiver then gets no message.
+        // Sending fails only if the task has ended, and the receiver then gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }

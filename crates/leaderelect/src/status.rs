@@ -1,4 +1,4 @@
-//! Observable state of an elector.
+//! The observable status of an elector, for health checks and logs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl Outage {
 pub struct ListOutage(pub(crate) watch::Sender<Observed>);
 
 impl ListOutage {
-    /// Adds a failure. `now` is on the monotonic clock.
+    /// Adds a failure. `now` is a time on the monotonic clock.
     pub fn add(&self, now: Duration, error: String) {
         self.0.send_if_modified(|observed| Outage::add(&mut observed.list_outage, now, error));
     }
@@ -108,7 +108,7 @@ impl ElectionStatus {
     }
 
     /// Returns the leadership whose work or callbacks this elector is running, even if the term is already over.
-    /// Returns `None` if neither is running.
+    /// Returns `None` if no work and no callback is running.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }
@@ -150,9 +150,9 @@ impl ElectionStatus {
     ///
     /// # Errors
     ///
-    /// Returns [`RenewalOverdue`] if two conditions hold. The last successful renewal is older than the lease duration
-    /// plus `tolerance`, and the leader's work or a callback for the end of the term is still running. Renewals that
-    /// are stored after the work has ended do not count. Always returns `Ok` if there is no term.
+    /// Returns [`RenewalOverdue`] if the last successful renewal is older than the lease duration plus `tolerance`, and
+    /// the leader's work or a callback for the end of the term is still running. Renewals that are stored after the
+    /// work has ended do not count. Always returns `Ok` if there is no term.
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);

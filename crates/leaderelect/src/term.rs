@@ -36,9 +36,9 @@ pub struct Term {
 pub struct TermEnd<T> {
     /// The reason why the term ended.
     pub reason: EndReason,
-    /// The return value or the panic of the leader's work. `None` if the elector dropped the leader's work because the
-    /// term was over. The work of a lost term can still return a value, if it notices the loss and returns before the
-    /// elector drops it.
+    /// The return value or the panic of the leader's work. This field is `None` if the elector dropped the leader's
+    /// work because the term was over. The work of a lost term can still return a value, if it notices the loss and
+    /// returns before the elector drops it.
     pub work: Option<thread::Result<T>>,
 }
 

@@ -16,8 +16,8 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 ///
 /// Tokens can only be compared if they have the same uid. The token of each term is greater than the tokens of all
 /// earlier terms with the same uid. A resource can remember the greatest token that it has received, and reject
-/// requests with smaller tokens. A former leader that was frozen can then no longer change the resource. No other check
-/// can prevent a late change by a former leader.
+/// requests with smaller tokens. With this check, a former leader that was frozen can no longer change the resource. No
+/// other check can prevent a late change by a former leader.
 ///
 /// For Kubernetes objects, use [`verify`](Token::verify) and [`stamp`](Token::stamp): read the object, verify it, stamp
 /// it, and update it with the resourceVersion from the read. Each leader must stamp an object before it relies on the

@@ -109,8 +109,8 @@ where
 }
 
 /// Watches the selected objects. Each watch starts with the current state, so changes between two watches are not lost.
-/// The watch ends after `silence` without an event or a bookmark. The reason is that a proxy or a stalled watch cache
-/// can keep the connection of a dead watch open.
+/// The watch ends after `silence` without an event or a bookmark. Without this limit, a proxy or a stalled watch cache
+/// could keep the connection of a dead watch open.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,

@@ -1,5 +1,5 @@
-//! A state machine that makes the auditor's decisions. The inputs of the state machine are observations of the lock,
-//! and its outputs are findings. The state machine does no I/O and reads no clock.
+//! A state machine that makes the auditor's decisions. The state machine takes observations of the lock and returns
+//! findings, without I/O and without reading a clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,34 +9,33 @@ use pintle_meta::MicroTime;
 
 use crate::finding::{AuditedEnd, Finding};
 
-/// Follows the history of a lock, and reports leadership terms and unsafe events. The history consists of the writes of
-/// all contenders.
+/// Follows the writes of all contenders to a lock, and reports leadership terms and unsafe events.
 ///
 /// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told) to the audit. The
 /// audit detects unsafe events with its own clock, so wrong clocks of contenders have no effect. The audit computes a
-/// lower and an upper bound for the time of each write. The lower bound is when the auditor sent the last read that did
-/// not return the written record. The upper bound is when the auditor first observed the record. Without a watch, the
-/// audit misses changes between two reads. Without a watch, the audit also cannot decide whether a takeover was early,
-/// because the holder may have released the lock between two reads. A [`LockAuditor`](crate::LockAuditor) performs the
-/// reads.
+/// lower and an upper bound for the time of each write. The lower bound is the time at which the auditor sent the last
+/// read that did not return the written record. The upper bound is the time at which the auditor first observed the
+/// record. Without a watch, the audit misses changes between two reads. Without a watch, the audit also cannot decide
+/// whether a takeover was early, because the holder may have released the lock between two reads. A
+/// [`LockAuditor`](crate::LockAuditor) performs these reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
-    /// Whether the watch is expected to report each version of the lock.
+    /// Whether the audit expects the watch to report each version of the lock.
     is_watched: bool,
-    /// Whether the last read returned a version that the watch had not reported, and has not reported since.
+    /// Whether the last read returned a version that the watch has not reported.
     is_behind: bool,
     last_read: Option<Read>,
-    /// When the auditor sent the last read that returned an older version than the one in `last_read`.
+    /// The time at which the auditor sent the last read that returned an older version than the one in `last_read`.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
-    /// The last record with a holder, and when it was written at the earliest.
+    /// The last record with a holder, and a lower bound for the time of its write.
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
-    /// When the lock became free. `None` while the lock is held.
+    /// The time at which the lock became free, or `None` while it is held.
     vacant_since: Option<Duration>,
     /// How the last leadership term ended.
     last_end: Option<AuditedEnd>,
-    /// The last records of past terms that ended because another holder acquired the lock, at most `PAST`.
+    /// The last records of at most `PAST` past terms that ended because another holder acquired the lock.
     past: VecDeque<LeaderElectionRecord>,
     /// The last version of a `MultiLock` with different holders in its halves, and whether a finding has reported this
     /// version.
@@ -58,11 +57,11 @@ pub struct AuditSummary {
     pub unsafe_findings: usize,
 }
 
-/// A state of the lock, as observed by the auditor.
+/// A state of the lock that the auditor has observed.
 #[derive(Debug)]
 struct Sight {
     state: Option<LockState>,
-    /// When this state was written at the latest.
+    /// An upper bound for the time at which this state was written.
     by: Duration,
 }
 
@@ -75,7 +74,7 @@ struct Read {
 #[derive(Debug, Default)]
 struct AuditedTerm {
     began: Duration,
-    /// Whether a wrong clock has already been reported in this leadership term.
+    /// Whether the audit has already reported a wrong clock in this leadership term.
     skew_reported: bool,
     invisible_reported: bool,
 }
@@ -83,7 +82,7 @@ struct AuditedTerm {
 /// The number of past leadership terms that the audit remembers, to detect a former leader that continues its term.
 const PAST: usize = 8;
 
-/// The tolerance for the difference between two clocks, in seconds.
+/// The tolerated difference between two clocks, in seconds.
 const SKEW: i64 = 5;
 
 impl Audit {
@@ -92,19 +91,19 @@ impl Audit {
         Self::default()
     }
 
-    /// Returns the summary so far.
+    /// Returns a summary of all observations so far.
     pub fn summary(&self) -> AuditSummary {
         self.summary.clone()
     }
 
-    /// Records that the watch has ended or may have missed a version of the lock. The audit relies only on reads after
-    /// this call.
+    /// Records that the watch has ended or may have missed a version of the lock. After this call, the audit relies
+    /// only on reads.
     pub fn watch_is_down(&mut self) {
         self.is_watched = false;
     }
 
-    /// Records the result of a read of the lock. `sent` is when the auditor sent the read, on the monotonic clock.
-    /// `found` is `None` if the lock does not exist.
+    /// Records the result of a read of the lock. The argument `sent` is the time on the monotonic clock at which the
+    /// auditor sent the read. The argument `found` is `None` if the lock does not exist.
     pub fn read(&mut self, found: Option<&LockState>, sent: Duration, now: Now) -> Vec<Finding> {
         let version = found.map(|state| state.version.clone());
         if let Some(last) = self.last_read.take()
@@ -116,7 +115,7 @@ impl Audit {
         let seen = self.seen.as_ref().and_then(|seen| seen.state.as_ref()).map(|state| &state.version);
         let is_behind = seen != version.as_ref();
         if std::mem::replace(&mut self.is_behind, is_behind) && is_behind {
-            // The lock has changed between two reads, but the watch has reported nothing.
+            // The watch is not working, because the lock has changed between two reads without a watch event.
             self.is_watched = false;
         }
         self.last_read = Some(Read { version, sent });
@@ -124,8 +123,9 @@ impl Audit {
     }
 
     /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the audit expects the watch
-    /// to report each version of the lock. This expectation ends when [`watch_is_down`](Self::watch_is_down) is called,
-    /// or when two reads with no watch event between them return states that the watch has not reported.
+    /// to report each version of the lock. This expectation ends with a call of
+    /// [`watch_is_down`](Self::watch_is_down), or when two reads without a watch event between them return states that
+    /// the watch has not reported.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,
@@ -140,14 +140,14 @@ impl Audit {
             found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
         });
         let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
-        // Set this flag after the event has been processed, because the watch does not report changes before its first
+        // Set this flag only after processing the event, because the watch does not report changes before its first
         // event.
         (self.is_watched, self.is_behind) = (true, false);
         findings
     }
 
-    /// Reports that the halves of a `MultiLock` have different holders. Every write changes one half before the other,
-    /// so the first observation of different holders is not reported.
+    /// Reports that the halves of a `MultiLock` have different holders. The first observation of different holders is
+    /// not reported, because every write changes one half before the other.
     fn halves(&mut self, found: Option<&LockState>) -> Vec<Finding> {
         let Some(found) = found.filter(|found| found.record.holder_identity == UNKNOWN_LEADER) else {
             self.disagrees = None;
@@ -180,7 +180,7 @@ impl Audit {
             && let Some(state) = &mut old.state
             && found.repeats(state)
         {
-            // The record is unchanged, so this write is not a renewal and has no effect on candidates.
+            // Ignore this write for renewals: the record is unchanged, so the write has no effect on candidates.
             state.repeated_as(found);
             return findings;
         }
@@ -231,7 +231,7 @@ impl Audit {
             let pause = after.saturating_sub(by);
             self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
             match pause {
-                // The missing duration was already reported at the beginning of the leadership term.
+                // Skip a missing duration, which was already reported at the beginning of the leadership term.
                 _ if of.is_zero() => {}
                 after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
                 after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),
@@ -287,7 +287,7 @@ impl Audit {
             findings.push(Finding::Resumed { holder: holder.clone(), after: was.holder_identity.clone() });
             return;
         }
-        // The transition count starts over after the lock was deleted.
+        // Skip this check after a deletion of the lock, because the transition count then starts over.
         if end != Some(AuditedEnd::Deleted) && is.leader_transitions != was.leader_transitions.saturating_add(1) {
             let (before, now) = (was.leader_transitions, is.leader_transitions);
             findings.push(Finding::Miscounted { holder: holder.clone(), before, now });

@@ -15,18 +15,18 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::{Audit, AuditSummary};
 use crate::finding::Finding;
 
-/// Observes a lock of any kind, and reports leaders, periods without a leader, and unsafe events. See [`Finding`]. An
-/// auditor only needs permission to read and watch the lock, and has no effect on the contenders.
+/// Observes a lock of any kind, and reports leaders, periods without a leader, and unsafe events as [`Finding`]s. An
+/// auditor needs only permission to read and watch the lock, and has no effect on the contenders.
 ///
 /// # Examples
 ///
-/// See the [crate documentation](crate) for an example.
+/// The [crate documentation](crate) contains an example.
 pub struct LockAuditor<L> {
-    /// The lock to observe.
+    /// The lock that the auditor observes.
     pub lock: L,
-    /// The interval between reads. The default is one second. With a shorter interval, the auditor can determine the
-    /// time of each write more precisely. Half of the electors' retry period is short enough for most findings. If the
-    /// interval is zero, the auditor does not pause between two reads.
+    /// The interval between two reads of the lock, by default one second. With a shorter interval, the auditor can
+    /// determine the time of each write more precisely. For most findings, half of the electors' retry period is short
+    /// enough. With an interval of zero, the auditor does not pause between two reads.
     pub period: Duration,
     /// The clocks for the interval between reads and for the times in findings.
     pub clocks: Arc<dyn Clocks>,
@@ -40,8 +40,9 @@ impl<L: Lock> LockAuditor<L> {
         Self { lock, period: Duration::from_secs(1), clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Observes the lock until the `stop` token is cancelled, and reports each finding immediately. Failed reads and
-    /// watches are logged and retried. Changes between a failure and the next successful read or watch are missed.
+    /// Observes the lock until the `stop` token is cancelled, and reports each finding immediately. The auditor logs
+    /// and retries failed reads and watches. The auditor misses changes between a failure and the next successful read
+    /// or watch.
     ///
     /// # Cancel safety
     ///

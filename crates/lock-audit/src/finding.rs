@@ -12,10 +12,10 @@ pub enum Finding {
     Began {
         /// The holder.
         holder: String,
-        /// The number of holder changes, according to the record.
+        /// The number of holder changes that the record contains.
         transitions: i32,
-        /// The observed time without a leader before this term began. If the last holder did not release the lock, the
-        /// duration is measured from its last renewal. `None` if the duration is unknown.
+        /// The observed time without a leader before this term began, or `None` if it is unknown. If the last holder
+        /// did not release the lock, this time starts with its last renewal.
         gap: Option<Duration>,
     },
     /// A term ended.
@@ -24,32 +24,32 @@ pub enum Finding {
         holder: String,
         /// How it ended.
         end: AuditedEnd,
-        /// The observed duration of the term.
+        /// The observed duration of the leadership term.
         lasted: Duration,
     },
-    /// A contender acquired the lock too early. The record of the previous holder had been unchanged for less than its
-    /// lease duration. Both holders may have worked at the same time. The lock may have been deleted between the two
-    /// leadership terms. Unsafe.
+    /// A contender acquired the lock too early, which is unsafe. The record of the previous holder had been unchanged
+    /// for less than its lease duration. Both holders may therefore have worked at the same time. The lock may have
+    /// been deleted between the two leadership terms.
     TakenEarly {
         /// The new holder.
         by: String,
         /// The previous holder.
         from: String,
-        /// The record had been unchanged for at most this time before the takeover.
+        /// An upper bound for the time during which the record had been unchanged before the takeover.
         after: Duration,
         /// The lease duration in the record. A contender must observe an unchanged record for this time before it
         /// acquires the lock.
         of: Duration,
     },
-    /// A former holder continued its leadership term: it wrote the lock after another holder had acquired it. Unsafe.
+    /// A former holder wrote the lock after another holder had acquired it, which is unsafe.
     Resumed {
         /// The holder.
         holder: String,
-        /// The holder of the lock between these two writes.
+        /// The holder of the lock between the two writes of the former holder.
         after: String,
     },
-    /// A leadership term was renewed after its record had already expired. Another contender could have acquired the
-    /// lock before this renewal. Unsafe.
+    /// A leadership term was renewed after its record had already expired, which is unsafe. Another contender could
+    /// have acquired the lock before this late renewal.
     Lapsed {
         /// The holder.
         holder: String,
@@ -58,8 +58,8 @@ pub enum Finding {
         /// The lease duration.
         of: Duration,
     },
-    /// The record contains no lease duration, so other contenders acquire the lock as soon as they observe the record.
-    /// Unsafe.
+    /// The record contains no lease duration, which is unsafe, because other contenders acquire the lock as soon as
+    /// they observe the record.
     NoDuration {
         /// The holder.
         holder: String,
@@ -80,15 +80,16 @@ pub enum Finding {
         /// The holder.
         holder: String,
     },
-    /// The `renewTime` in the record differs from the auditor's wall clock by more than the tolerance. Programs that
-    /// compare `renewTime` with the wall clock acquire the lock too early or never.
+    /// The `renewTime` in the record differs from the auditor's wall clock by more than the tolerance. A program that
+    /// compares `renewTime` with the wall clock acquires such a lock too early or never.
     Skewed {
         /// The holder.
         holder: String,
-        /// The difference in seconds. A negative difference means that `renewTime` is behind the auditor's wall clock.
+        /// The difference between the clocks in seconds. A negative difference means that `renewTime` is behind the
+        /// auditor's wall clock.
         seconds: i64,
     },
-    /// The holder changed, but the transition count did not increase by one. Therefore, the transition count cannot
+    /// The transition count did not increase by one when the holder changed. The transition count therefore cannot
     /// serve as a fencing token.
     Miscounted {
         /// The holder.
@@ -115,7 +116,7 @@ pub enum AuditedEnd {
     Released,
     /// Another holder acquired the lock, or the same holder acquired it again.
     TakenOver,
-    /// The object was deleted.
+    /// The lock object was deleted.
     Deleted,
 }
 

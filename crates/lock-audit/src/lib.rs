@@ -17,8 +17,8 @@
 //! # Overview
 //!
 //! - A [`LockAuditor`] reads and watches a lock of any kind, and reports each [`Finding`].
-//! - An [`Audit`] is the state machine that makes all of the auditor's decisions, without I/O. An [`AuditSummary`]
-//!   contains its totals.
+//! - An [`Audit`] is the state machine that makes all decisions of the auditor, without I/O. An [`AuditSummary`]
+//!   contains the totals of an audit.
 
 mod audit;
 mod auditor;

@@ -1,7 +1,7 @@
 //! Finds the end of a JSON object or array by counting brackets.
 
-/// Finds the end of a JSON object or array that arrives in chunks. Only strings and brackets are read, because the
-/// decoder validates the rest. Use a new value for each object or array.
+/// Finds the end of a JSON object or array that arrives in chunks. `Brackets` only checks strings and brackets, because
+/// the decoder validates everything else. Use a new `Brackets` for each object or array.
 #[derive(Debug)]
 pub struct Brackets {
     depth: u32,
@@ -18,7 +18,7 @@ pub struct Brackets {
 pub struct End {
     /// The number of bytes of the chunk that belong to the object or array.
     pub at: usize,
-    /// What was found.
+    /// Whether the brackets are balanced.
     pub shape: Shape,
 }
 
@@ -30,11 +30,11 @@ pub enum Shape {
         /// The number of objects and arrays directly inside the outermost brackets.
         nested: u32,
     },
-    /// The last byte is not allowed at its position.
+    /// The last byte that was read is not allowed at its position.
     Invalid,
 }
 
-/// Bytes are read in blocks of this size. Each byte of a block corresponds to one bit of a `u64`.
+/// The number of bytes that are read at once. Each byte of such a block corresponds to one bit of a `u64`.
 const BLOCK: usize = 64;
 
 /// The maximum nesting depth, which is the same as in Go's decoder.
@@ -42,7 +42,7 @@ const MAX_DEPTH: u32 = 10_000;
 
 impl Default for Brackets {
     fn default() -> Self {
-        // The first bracket is permitted, like a bracket after a comma.
+        // The parser starts like after a comma, because a bracket may follow a comma.
         Self { depth: 0, nested: 0, is_in_string: false, is_escaped: false, last: b',' }
     }
 }
@@ -51,8 +51,9 @@ impl Brackets {
     /// Reads the next chunk. Returns `None` if the object or array continues in the next chunk.
     ///
     /// The text is invalid if it does not start with a bracket, if a string contains a control character, if an opening
-    /// bracket follows a complete value, or if brackets are nested more than 10,000 levels deep. The third check finds an
-    /// object that is cut off and followed by another object, unless it is cut off after a colon or a comma.
+    /// bracket follows a complete value, or if brackets are nested more than 10,000 levels deep. The check for opening
+    /// brackets finds an object that is cut off and followed by another object. If the object is cut off after a colon
+    /// or a comma, the check does not find it.
     pub fn read(&mut self, chunk: &[u8]) -> Option<End> {
         if self.depth == 0 && !matches!(chunk.first()?, b'{' | b'[') {
             return Some(End { at: 1, shape: Shape::Invalid });
@@ -86,7 +87,8 @@ impl Brackets {
         }
     }
 
-    /// Returns the bytes that belong to strings, including the quotes that start the strings.
+    /// Returns one bit for each byte that belongs to a string. The opening quote belongs to the string, and the closing
+    /// quote does not.
     fn strings(&mut self, block: &[u8; BLOCK], len: usize) -> u64 {
         let backslashes = rare_bits(block, |byte| byte == b'\\');
         let mut escaped = u64::from(std::mem::take(&mut self.is_escaped));
@@ -99,7 +101,7 @@ impl Brackets {
             left &= !(next | 1 << backslash);
         }
         let mut strings = bits(block, |byte| byte == b'"') & !escaped;
-        // Each bit becomes the parity of the number of quotes up to this bit.
+        // After this loop, a bit is set if the number of quotes up to this bit is odd.
         for distance in [1, 2, 4, 8, 16, 32] {
             strings ^= strings << distance;
         }
@@ -108,7 +110,7 @@ impl Brackets {
         strings
     }
 
-    /// Returns the opening brackets that follow a complete value.
+    /// Returns one bit for each opening bracket that follows a complete value.
     fn misplaced(&self, block: &[u8; BLOCK], opening: u64) -> u64 {
         let permits = |last: &u8| matches!(last, b':' | b',' | b'[');
         let (mut left, mut misplaced) = (opening, 0);
@@ -150,9 +152,10 @@ impl Brackets {
     }
 }
 
-/// Returns the bytes for which `is_wanted` is true. The compiler turns the first loop into vector instructions.
+/// Returns one bit for each byte for which `is_wanted` returns true. The compiler turns the first loop into vector
+/// instructions.
 fn bits(block: &[u8; BLOCK], is_wanted: impl Fn(u8) -> bool) -> u64 {
-    // The product has the lowest bits of all eight bytes in its highest byte.
+    // The highest byte of the product contains the lowest bits of all eight bytes.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let wanted = block.map(|byte| u8::from(is_wanted(byte)));
     let (words, _) = wanted.as_chunks();
@@ -160,13 +163,13 @@ fn bits(block: &[u8; BLOCK], is_wanted: impl Fn(u8) -> bool) -> u64 {
     bits.enumerate().fold(0, |all, (nth, bits)| all | bits << (8 * nth))
 }
 
-/// Like [`bits`], but faster if no byte is wanted, as in most blocks.
+/// Works like [`bits`], but is faster if `is_wanted` returns false for all bytes, as in most blocks.
 fn rare_bits(block: &[u8; BLOCK], is_wanted: impl Fn(u8) -> bool) -> u64 {
     let is_present = block.iter().fold(false, |any, byte| any | is_wanted(*byte));
     if is_present { bits(block, is_wanted) } else { 0 }
 }
 
-/// Returns the position of the lowest bit, or [`BLOCK`] if no bit is set.
+/// Returns the position of the lowest bit that is set, or [`BLOCK`] if no bit is set.
 fn first(bits: u64) -> usize {
     bits.trailing_zeros() as usize
 }
@@ -179,7 +182,7 @@ fn is_white(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// Reads `text` in chunks of `step` bytes. Returns the length of the first value.
+    /// Reads `text` in chunks of `step` bytes. Returns the length of the first JSON value and its shape.
     fn read(text: &str, step: usize) -> Option<(usize, Shape)> {
         let mut brackets = Brackets::default();
         let mut chunks = text.as_bytes().chunks(step).enumerate();
@@ -207,7 +210,7 @@ mod tests {
             ("{\"a\"\n{", "}", Shape::Invalid),
             ("{{", "}}", Shape::Invalid),
         ] {
-            // The spaces move the brackets to each position in a block.
+            // The number of spaces determines the position of the brackets in a block.
             for spaces in 0..=BLOCK {
                 let text = format!("{}{}{}{rest}", &value[..1], " ".repeat(spaces), &value[1..]);
                 let end = if value.len() == 1 { 1 } else { value.len() + spaces };

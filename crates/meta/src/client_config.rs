@@ -45,12 +45,12 @@ pub struct ClientConfig {
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login. The client refreshes its tokens. If `token` or `basic` is also set, it takes precedence
-    /// over the login.
+    /// An OpenID Connect login. The client refreshes its tokens. If `token` or `basic` is also set, the client uses it
+    /// instead of the login.
     pub oidc: Option<OidcConfig>,
     /// The credential plugins that [`exec`](Self::exec) may run. By default, all plugins are allowed.
     pub plugin_policy: PluginPolicy,
-    /// The user to impersonate. The authenticated user must be allowed to impersonate this user.
+    /// The user to impersonate. The authenticated user needs permission to impersonate this user.
     pub impersonate: Option<Impersonate>,
     /// The URL of the proxy for all requests. The scheme is `http`, `https` or `socks5`. If `None`, the proxy
     /// environment variables are used.
@@ -60,17 +60,17 @@ pub struct ClientConfig {
     /// The `User-Agent` header. If `None`, the name and version of the program are sent.
     pub user_agent: Option<String>,
     /// The maximum number of requests per second that the client sends. `None` and values of 0 or less disable the
-    /// limit. client-go's default is 5. Servers apply their own limits.
+    /// limit. The default of client-go is 5 requests per second. The server may limit requests as well.
     pub qps: Option<f32>,
-    /// The number of requests that the client may send in a burst before `qps` limits the rate. `None` means
-    /// client-go's default, 10.
+    /// The number of requests that the client may send in a burst before `qps` limits the rate. If `None`, the burst is
+    /// 10 requests, as in client-go.
     pub burst: Option<u32>,
     /// The timeout for an entire request, including the response body. Watches ignore this timeout. `None` means no
     /// timeout.
     pub timeout: Option<Duration>,
     /// The maximum size of one object in a list or a watch, in bytes. The client skips larger objects without buffering
     /// them, and reports each as [`RawObject::Oversized`](crate::RawObject::Oversized). The other objects of the list
-    /// or watch are still delivered. For an informer, an oversized object is like an object that cannot be decoded.
+    /// or watch are still delivered. An informer treats an oversized object like an object that cannot be decoded.
     /// `None` means 16 MiB. etcd accepts up to 1.5 MiB per object, but aggregated API servers may store larger objects.
     pub max_object: Option<usize>,
 }
@@ -82,7 +82,8 @@ impl ClientConfig {
     }
 
     /// Returns a configuration without credentials for the same server, like client-go's `AnonymousClientConfig`. The
-    /// result contains no token, password, client certificate, credential plugin, login or impersonation.
+    /// returned configuration contains no token, password, client certificate, credential plugin, login or
+    /// impersonation.
     ///
     /// # Examples
     ///
@@ -96,7 +97,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // Name the fields to keep, so that a later credential field is not copied by accident.
+        // List the fields to keep, so that a credential field that is added later is not copied by accident.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -136,8 +137,8 @@ crate::debug_fields!(ClientConfig {
 /// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct TlsClientConfig {
-    /// The certificate authorities that are trusted for the server. If `None`, the operating system's certificate
-    /// authorities are used.
+    /// The certificate authorities that the client trusts to sign the server's certificate. If `None`, the client uses
+    /// the operating system's certificate authorities.
     pub ca: Option<PemSource>,
     /// The client certificate with its chain.
     pub certificate: Option<PemSource>,
@@ -242,7 +243,7 @@ pub struct ExecConfig {
     /// Additional cluster data for the program, from the extension `client.authentication.k8s.io/exec` of the cluster
     /// in the kubeconfig.
     pub cluster_extension: Option<serde_json::Value>,
-    /// Whether the program may interact with the user.
+    /// Whether the credential plugin may interact with the user.
     pub interactive_mode: InteractiveMode,
 }
 
@@ -265,7 +266,7 @@ crate::debug_struct!(ExecConfig |self| {
 /// Whether a credential plugin may use standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InteractiveMode {
-    /// The program needs standard input.
+    /// The plugin needs standard input.
     Always,
     /// The plugin may use standard input if it is a terminal.
     #[default]
@@ -274,8 +275,8 @@ pub enum InteractiveMode {
     Never,
 }
 
-/// An OpenID Connect login, like client-go's auth provider `oidc`. The client sends the id token with each request. The
-/// client uses the refresh token to request a new id token from the issuer before the current id token expires.
+/// An OpenID Connect login, like client-go's auth provider `oidc`. The client sends the id token with each request.
+/// Before the id token expires, the client uses the refresh token to request a new id token from the issuer.
 ///
 /// # Examples
 ///
@@ -302,17 +303,17 @@ pub struct OidcConfig {
     pub client_secret: Option<Secret>,
     /// The current id token. The client replaces the token shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The refresh token, which the client uses to request new id tokens. If this is `None`, the login ends when the id
-    /// token expires.
+    /// The refresh token, which the client uses to request new id tokens. If `refresh_token` is `None`, the login ends
+    /// when the id token expires.
     ///
     /// Most issuers accept each refresh token only once. Therefore, clients in the same process share one login while
     /// they use the same refresh token. The shared login uses the token store of the first client.
     pub refresh_token: Option<Secret>,
-    /// The certificate authorities that are trusted for the issuer. If `None`, the operating system's certificate
-    /// authorities are used.
+    /// The certificate authorities that the client trusts to sign the issuer's certificate. If `None`, the client uses
+    /// the operating system's certificate authorities.
     pub ca: Option<PemSource>,
     /// Stores new tokens, so that the program can use them after a restart. Most issuers accept each refresh token only
-    /// once, so the old refresh token is useless after a restart. `None` saves nothing.
+    /// once, so the old refresh token is useless after a restart. If `None`, the client does not save new tokens.
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 
@@ -325,12 +326,13 @@ crate::debug_fields!(OidcConfig {
 pub trait TokenStore: Send + Sync {
     /// Replaces the stored tokens. `id_token` is empty if the issuer did not return an id token.
     ///
-    /// The method may block. The client calls `store` on a separate thread, without holding a lock. Calls for the same
-    /// login never overlap. Requests wait until `store` returns, for at most a few seconds.
+    /// `store` may block. The client calls `store` on a separate thread, without holding a lock. For one login, the
+    /// client waits until a call of `store` has returned before it makes the next call. Requests wait until `store`
+    /// returns, for at most a few seconds.
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. After an error, the client still uses the new tokens, and
+    /// Returns an error if the tokens cannot be stored. After such an error, the client still uses the new tokens, and
     /// retries `store` a few times.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
@@ -349,14 +351,14 @@ pub trait TokenStore: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginPolicy {
-    /// All programs may run.
+    /// All credential plugins may run.
     #[default]
     AllowAll,
-    /// No program may run.
+    /// No credential plugin may run.
     DenyAll,
-    /// Only these programs may run. Each entry is a path, or a name that is looked up in `PATH`. A plugin may run if
-    /// its configured name equals an entry, or if both resolve to the same file. The list must not be empty. Paths must
-    /// not contain `.` or `..` components, or double slashes.
+    /// Only the listed credential plugins may run. Each entry is a path, or a name that is looked up in `PATH`. A
+    /// plugin may run if its configured name equals an entry, or if the name and the entry resolve to the same file.
+    /// The list must not be empty. The paths in the list must not contain `.` or `..` components, or double slashes.
     Allowlist(Vec<PathBuf>),
 }
 
@@ -369,7 +371,7 @@ pub struct Impersonate {
     pub uid: Option<String>,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// Extra fields for the authorizer.
+    /// Additional user data for the authorizer (the `extra` field of the user).
     pub extra: BTreeMap<String, Vec<String>>,
 }
 

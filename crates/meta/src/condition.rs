@@ -18,7 +18,7 @@ pub struct Condition {
     /// The `metadata.generation` of the object when this condition was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When `status` last changed. If this is `None`, [`Conditions::set`] uses its argument `now` instead.
+    /// The time at which `status` last changed. If `None`, [`Conditions::set`] uses its argument `now` instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// A machine-readable reason for the status, as one word in upper camel case.
@@ -36,7 +36,8 @@ pub enum ConditionStatus {
     True,
     /// The condition is not met.
     False,
-    /// The controller does not know whether the condition is met. Unrecognized statuses are also decoded as `Unknown`.
+    /// The controller does not know whether the condition is met. When decoding, any other status string also becomes
+    /// `Unknown`.
     #[default]
     #[serde(other)]
     Unknown,
@@ -75,10 +76,11 @@ impl From<Option<Vec<Condition>>> for Conditions {
 }
 
 impl Conditions {
-    /// Adds `condition`, or replaces the existing condition with the same type. Returns `true` if anything changed.
+    /// Adds `condition`, or replaces the existing condition with the same type. Returns `true` if the conditions
+    /// changed.
     ///
-    /// The transition time changes only if the status changes. If the status changes, `set` uses the transition time of
-    /// `condition`, or `now` if that time is `None`.
+    /// The transition time changes only if the status changes. If the status changes, the new transition time is
+    /// `condition.last_transition_time`, or `now` if that field is `None`.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {
@@ -93,7 +95,7 @@ impl Conditions {
         is_change
     }
 
-    /// Removes the condition `condition_type`. Returns `true` if the condition existed.
+    /// Removes the condition of type `condition_type`. Returns `true` if the condition existed.
     pub fn remove(&mut self, condition_type: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.condition_type != condition_type);

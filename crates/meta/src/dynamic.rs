@@ -26,10 +26,10 @@ pub struct DynamicObject {
     /// The `apiVersion` and `kind`, which are empty for the items of a list response.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The metadata.
+    /// The metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// All other top-level fields.
+    /// All top-level fields other than `apiVersion`, `kind` and `metadata`.
     #[serde(flatten)]
     pub data: Map<String, Value>,
 }
@@ -41,7 +41,7 @@ impl Object for DynamicObject {
 }
 
 /// An object with only its metadata, like Kubernetes' `PartialObjectMetadata`. The JSON of any object can be decoded as
-/// a `PartialObject`, because decoding skips all other fields.
+/// a `PartialObject`, because the decoder skips all fields other than the metadata.
 ///
 /// # Examples
 ///
@@ -62,7 +62,7 @@ pub struct PartialObject {
     /// The kind of the response.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The metadata.
+    /// The metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
 }

@@ -55,7 +55,7 @@ pub struct ApiError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The client could not establish a connection. Nothing was sent.
+    /// The client could not establish a connection, and did not send the request.
     Connect {
         /// Whether the peer refused the connection because no program listens on the address.
         refused: bool,
@@ -65,23 +65,23 @@ pub enum ErrorKind {
     /// The client could not decode the response. For example, the JSON is invalid, a required field is missing, or a
     /// watch event has an unknown type. The server has executed the request.
     Decode(Cause),
-    /// The request is invalid. Nothing was sent.
+    /// The request is invalid, and the client did not send it.
     InvalidRequest(Cause),
     /// The server returned an error status.
     Status(Box<Status>),
-    /// No response arrived in time. It is unknown whether the server has executed the request.
+    /// No response arrived in time. The client does not know whether the server has executed the request.
     Timeout(Cause),
-    /// The connection failed. It is unknown whether the server has executed the request.
+    /// The connection failed. The client does not know whether the server has executed the request.
     Transport(Cause),
-    /// The client could not obtain credentials. Nothing was sent. A later attempt may succeed.
+    /// The client could not obtain credentials, and did not send the request. A later attempt may succeed.
     Unauthenticated(Cause),
-    /// The connection failed, or the server refused the HTTP/2 stream, before the request was processed. The server
-    /// executed nothing.
+    /// The connection failed, or the server refused the HTTP/2 stream, before the server processed the request. The
+    /// server has not executed the request.
     Unprocessed(Cause),
 }
 
-/// The cause of an [`ApiError`]. The message of the cause does not describe the request, because
-/// [`ApiError::request`] does.
+/// The cause of an [`ApiError`]. The message of the cause does not describe the request, because [`ApiError::request`]
+/// describes it.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// The method and URL of a request, for errors and logs. The URL does not contain user names, passwords, or the values
@@ -196,7 +196,7 @@ impl ApiError {
     }
 
     /// Returns `true` if the API server reported that the object does not exist. Returns `false` for a 404 response
-    /// without a `Status` object, because such a response may come from a proxy or from a server without this resource.
+    /// without a `Status` object, because this response may come from a proxy or from a server without this resource.
     pub fn is_object_not_found(&self) -> bool {
         self.is_not_found() && !self.is_unexpected_server_error()
     }
@@ -258,7 +258,7 @@ impl ApiError {
     }
 
     /// Returns `true` for the reasons `Expired` and `Gone`, and for a 410 status without a known reason. The requested
-    /// revision is too old, and the server no longer has it. List again without a revision.
+    /// revision is too old, and the server no longer has it. To recover, list again without a revision.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
@@ -284,15 +284,15 @@ impl ApiError {
         self.is(&[Reason::Timeout], 504)
     }
 
-    /// Returns `true` for the reason `ServerTimeout`, like client-go's `IsServerTimeout`. With this reason, the server
-    /// asks the client to retry later.
+    /// Returns `true` for the reason `ServerTimeout`, like client-go's `IsServerTimeout`. A server returns the reason
+    /// `ServerTimeout` to ask the client to retry later.
     pub fn is_server_timeout(&self) -> bool {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
     /// Returns `true` if the response did not contain a `Status` object, and the client derived the status from the
     /// HTTP status code. A response without a `Status` probably comes from a proxy, not from the API server. This
-    /// method is client-go's `IsUnexpectedServerError`.
+    /// method corresponds to client-go's `IsUnexpectedServerError`.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }
@@ -302,7 +302,8 @@ impl ApiError {
         self.reason().is_some_and(|reason| reason.as_str() == "StorageReadError")
     }
 
-    /// Returns `true` if the requested revision is newer than the cache of the server. Retry the request later.
+    /// Returns `true` if the requested revision is newer than the cache of the server. The client should retry the
+    /// request later.
     pub fn is_too_large_resource_version(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         let Some(status) = self.status() else { return false };
@@ -353,8 +354,8 @@ impl fmt::Display for ApiError {
 }
 
 impl Error for ApiError {
-    /// Returns the [`Status`] of the response. If there was no response, returns the underlying error. With a wrapper
-    /// such as thiserror's `#[error(transparent)]`, the source chain no longer contains the `ApiError`, but still
+    /// Returns the [`Status`] of the response. If there was no response, returns the underlying error. A wrapper such
+    /// as thiserror's `#[error(transparent)]` removes the `ApiError` from the source chain, but the chain still
     /// contains the `Status`.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {

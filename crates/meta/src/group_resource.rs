@@ -21,7 +21,7 @@ use crate::resource::GroupVersionResource;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
-    /// The group. Empty for the core group.
+    /// The API group, or an empty string for the core group.
     pub group: String,
     /// The lower-case plural name, such as `deployments`.
     pub resource: String,

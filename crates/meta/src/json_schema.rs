@@ -46,7 +46,7 @@ schemas! {
         },
         "required": ["apiVersion", "kind", "name", "uid"],
     };
-    // The limits are from `metav1.Condition`.
+    // The limits are the same as in Kubernetes' `metav1.Condition`.
     Condition: {
         "type": "object",
         "properties": {

@@ -10,9 +10,9 @@ use thiserror::Error;
 /// The namespace and name of an object, which identify it among the objects of its resource. A key is written as
 /// `namespace/name`, or as `name` for a cluster-scoped object.
 ///
-/// Cloning a key increments a reference count and does not allocate. Keys are ordered like their text form. Two keys
-/// are equal if they have the same namespace and the same name. As in client-go's `MetaNamespaceKeyFunc`, the uid is
-/// not part of the key. An object that is deleted and created again has the same key as before.
+/// Cloning a key increments a reference count and does not allocate. Keys have the same order as their text form. Two
+/// keys are equal if they have the same namespace and the same name. As in client-go's `MetaNamespaceKeyFunc`, the uid
+/// is not part of the key. An object that is deleted and created again has the same key as before.
 ///
 /// # Examples
 ///
@@ -139,8 +139,8 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// Works like [`parse`](str::parse). With this implementation, functions that take `impl TryInto<ObjectKey>` accept
-/// strings.
+/// Works like [`parse`](str::parse). Functions that take `impl TryInto<ObjectKey>` accept strings because of this
+/// implementation.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -149,7 +149,7 @@ impl TryFrom<&str> for ObjectKey {
     }
 }
 
-/// Like [`parse`](str::parse).
+/// Works like [`parse`](str::parse).
 impl TryFrom<String> for ObjectKey {
     type Error = InvalidKey;
 
@@ -158,7 +158,7 @@ impl TryFrom<String> for ObjectKey {
     }
 }
 
-/// Like [`parse`](str::parse).
+/// Works like [`parse`](str::parse).
 impl TryFrom<&String> for ObjectKey {
     type Error = InvalidKey;
 
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes does not allow slashes in names, but a file or a request may contain such a name.
+    /// Kubernetes does not allow slashes in names, but a file or a request may contain a name with a slash.
     #[test]
     fn name_with_slash_differs_from_namespaced_name() {
         let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
@@ -220,8 +220,8 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
-        // Kubernetes names have at most 253 bytes, and `ObjectKey::new` avoids an allocation for keys of up to 320
-        // bytes.
+        // The lengths are around 320 bytes, because `ObjectKey::new` formats keys of up to 320 bytes without an
+        // allocation.
         for length in [1, 317, 318, 319, 1000] {
             let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
             check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));

@@ -95,7 +95,7 @@ pub use time::{MicroTime, Time};
 pub use watch::{Bookmark, WatchEvent};
 pub use watch_event_type::{UnknownWatchEventType, WatchEventType};
 
-/// Functions for the other Pintle crates, which can change in any version.
+/// Functions that only the other Pintle crates may use, because they can change in any version.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::brackets::{Brackets, End, Shape};

@@ -15,13 +15,13 @@ pub struct List<T> {
     /// The list metadata.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, sorted by key. `null` is decoded as an empty list, because Go programs may encode empty lists as
-    /// `null`.
+    /// The objects, sorted by key. A `null` is decoded as an empty list, because Go programs may encode empty lists
+    /// as `null`.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
 
-/// Iterates over the objects.
+/// Iterates over the objects in the list.
 impl<T> IntoIterator for List<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
@@ -31,7 +31,7 @@ impl<T> IntoIterator for List<T> {
     }
 }
 
-/// Iterates over the objects.
+/// Iterates over references to the objects in the list.
 impl<'a, T> IntoIterator for &'a List<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
@@ -48,10 +48,10 @@ pub struct ListMeta {
     /// The list's revision. A watch that starts at the list's revision sends all changes that happen after the list.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// An opaque token for requesting the next page. Empty on the last page.
+    /// An opaque token for requesting the next page. The last page has an empty token.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// The number of objects that follow after this page, or `None` if the server did not send it.
+    /// The number of objects after this page, or `None` if the server did not send this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }

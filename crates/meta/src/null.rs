@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Decodes `null` as `T::default()`. For `#[serde(deserialize_with)]`.
+/// Decodes `null` as `T::default()`. Use this function in `#[serde(deserialize_with)]`.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -22,7 +22,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
     }
 }
 
-/// A map of strings. A `null` value becomes an empty string.
+/// A map of strings. When decoding, a value that is `null` becomes an empty string.
 #[derive(Default)]
 pub(crate) struct Texts(pub(crate) BTreeMap<String, String>);
 
@@ -50,8 +50,8 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that usually has few elements. If it has one or two elements, it has no spare capacity. A `null` element
-/// becomes `T::default()`.
+/// A list that usually has few elements. A list of one or two elements has no spare capacity. When decoding, an
+/// element that is `null` becomes `T::default()`.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {

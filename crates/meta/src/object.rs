@@ -8,8 +8,8 @@ use crate::scope::ResourceScope;
 
 /// An API object. This trait can be implemented for any type that contains metadata.
 ///
-/// The macro [`resource!`](crate::resource) implements this trait in one line. Without the macro, implement only one
-/// method.
+/// The macro [`resource!`](crate::resource) implements this trait in one line. Without the macro, implement only the
+/// method [`metadata`](Self::metadata).
 ///
 /// # Examples
 ///
@@ -117,12 +117,11 @@ pub trait Resource: Object {
 /// Read access to the metadata of an object. [`ObjectMeta`](crate::ObjectMeta) and the metadata types of other
 /// libraries implement this trait. A program can also implement it for its own, smaller metadata type.
 ///
-/// If the object lacks a field, its method returns an empty value or 0.
+/// If the object lacks a field, the method for this field returns an empty value or 0.
 ///
 /// # Examples
 ///
-/// A program that keeps a million pods in memory can save memory by using a metadata type with only the identity
-/// fields:
+/// A program that stores a million pods can save memory with a metadata type that has only the identity fields:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -232,7 +231,7 @@ impl OwnerRef<'_> {
 /// Implements [`Object`] and [`Resource`] for a struct with a `metadata` field.
 ///
 /// The arguments are the type, its `apiVersion`, its kind, its plural name, and its [`Scope`](crate::Scope)
-/// (`Namespaced` or `Cluster`). If the `apiVersion` is invalid, the macro call does not compile:
+/// (`Namespaced` or `Cluster`). The macro call does not compile if the `apiVersion` is invalid:
 ///
 /// ```compile_fail,E0080
 /// use pintle_meta::ObjectMeta;

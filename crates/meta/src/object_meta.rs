@@ -13,9 +13,9 @@ use crate::time::Time;
 
 /// The `metadata` of an object, like Kubernetes' `metav1.ObjectMeta`.
 ///
-/// Missing fields and fields that are `null` are decoded as empty, and empty fields are omitted when serializing. As in
-/// Go, `null` in a map or list of strings is decoded as an empty string. Unknown fields are kept in `other`, so that
-/// decoding and serializing an object preserves all fields except `managedFields`.
+/// Fields that are missing or `null` are decoded as empty values, and empty fields are omitted when serializing. As in
+/// Go, a `null` in a map or list of strings is decoded as an empty string. The field `other` keeps unknown fields, so
+/// decoding and then serializing an object preserves all fields except `managedFields`.
 ///
 /// The field `managedFields` is skipped when decoding, because it often accounts for more than half of an object's
 /// size. If a write omits `managedFields`, the server keeps the stored value
@@ -27,9 +27,9 @@ use crate::time::Time;
 /// The metadata of a typical pod takes at most 2,000 bytes in 31 allocations, including the `ObjectMeta` struct itself.
 /// The size was measured for a 7 KB pod with five labels, three annotations and one owner reference. The 3 KB of
 /// managed fields in this pod use no memory after decoding. The label and annotation maps take more than half of the
-/// memory. Each map takes 544 bytes for up to eleven entries, not including the strings. For the same pod, a custom
-/// [`Metadata`] type with four fields takes at most 231 bytes. `tests/memory.rs` checks these limits with a counting
-/// allocator.
+/// memory. Each of these maps takes 544 bytes for up to eleven entries, not including the strings. For the same pod, a
+/// custom [`Metadata`] type with four fields takes at most 231 bytes. `tests/memory.rs` checks these limits with a
+/// counting allocator.
 ///
 /// # Examples
 ///
@@ -65,14 +65,15 @@ pub struct ObjectMeta {
     /// equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// A counter that the server increments when the desired state changes. 0 for kinds that have no generation.
+    /// A counter that the server increments when the desired state changes. The generation is 0 for kinds that do not
+    /// have one.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// When the server created the object.
+    /// The time at which the server created the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When the deletion was requested, plus the grace period. The server sets this field when the deletion of the
-    /// object is requested.
+    /// The time at which the deletion was requested, plus the grace period. The server sets this field when a client
+    /// requests the deletion of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period in seconds, if the object is being deleted.
@@ -102,8 +103,8 @@ impl ObjectMeta {
     }
 }
 
-/// `Deserialize` is not derived, because a derived implementation with `#[serde(flatten)]` would buffer the entire
-/// object as a tree of values.
+/// This implementation is not derived, because a derived implementation with `#[serde(flatten)]` would buffer the
+/// entire object as a tree of values.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -238,7 +239,7 @@ pub struct OwnerReference {
     /// The owner's name.
     #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
-    /// The owner's uid. A new object with the same name has a different uid and is not the owner.
+    /// The owner's uid. If an object with the same name is created again, it has a different uid and is not the owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub uid: String,
     /// Whether the owner is the controller of the dependent. At most one owner of an object is its controller.

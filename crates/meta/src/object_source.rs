@@ -17,7 +17,7 @@ use crate::seams::{ListPart, ListWatch};
 use crate::watch::WatchEvent;
 
 /// A source that provides the objects of one resource in decoded form, such as a test double or a system other than an
-/// API server. The adapter [`Encoded`] turns an `ObjectSource` into a [`ListWatch`].
+/// API server. The adapter [`Encoded`] makes a [`ListWatch`] out of an `ObjectSource`.
 ///
 /// # Cancel safety
 ///
@@ -61,13 +61,13 @@ pub trait ObjectSource: Send + Sync + 'static {
     /// The stream of watch events.
     type Events: Stream<Item = Result<WatchEvent<Self::Object>, ApiError>> + Send + Unpin + 'static;
 
-    /// Returns the resource.
+    /// Returns the resource of the objects.
     fn api_resource(&self) -> ApiResource;
 
     /// Returns the watched namespace, like [`ListWatch::namespace`].
     fn namespace(&self) -> Option<&str>;
 
-    /// Returns one page of objects.
+    /// Requests one page of objects.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<List<Self::Object>, ApiError>> + Send;
 
     /// Opens a watch.

@@ -35,7 +35,7 @@ where
 
 /// The scopes of k8s-openapi whose objects can be listed: the cluster scope and the namespace scope.
 pub trait KnownScope {
-    /// The corresponding scope in this crate.
+    /// The type in this crate that represents the same scope.
     type Scope: ResourceScope;
 }
 

@@ -25,20 +25,20 @@ use crate::selector::{FieldSelector, LabelSelector};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Returns only objects whose labels match. The default matches all objects.
+    /// The list contains only objects whose labels match this selector. The default selector matches all objects.
     pub label_selector: LabelSelector,
-    /// Returns only objects whose fields match. The server rejects a selector with a field that the kind does not
-    /// support.
+    /// The list contains only objects whose fields match this selector. The server rejects a selector with a field that
+    /// the kind does not support.
     pub field_selector: FieldSelector,
     /// The revision to read. An empty string requests the latest revision. `"0"` accepts any revision that the server
     /// has in its cache. For other values, see `resource_version_match`.
     pub resource_version: String,
-    /// How the server interprets `resource_version`.
+    /// How the server interprets the `resource_version` of this list request.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Returns only objects with the hash of a field in a range (KEP-5866), for example
+    /// The list contains only objects for which the hash of a field is in a range (KEP-5866), for example
     /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. Sharding requires Kubernetes 1.36
     /// with the feature gate `ShardedListAndWatch`. Older servers ignore the selector and return all objects. An empty
-    /// string selects all objects.
+    /// `shard_selector` selects all objects.
     pub shard_selector: String,
     /// The maximum number of objects in a page. 0 means no limit.
     pub limit: u32,
@@ -66,33 +66,34 @@ pub struct ListOptions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Watches only objects whose labels match, as in [`ListOptions`]. The watch sends an added event when an object
-    /// starts to match the selector, and a deleted event when the object stops matching.
+    /// The watch reports only objects whose labels match this selector, as in [`ListOptions`]. The watch sends an added
+    /// event when an object starts to match the selector, and a deleted event when the object stops matching.
     pub label_selector: LabelSelector,
-    /// Watches only objects whose fields match, as in [`ListOptions`].
+    /// The watch reports only objects whose fields match this selector, as in [`ListOptions`].
     pub field_selector: FieldSelector,
-    /// Watches only objects with the hash of a field in a range, as in [`ListOptions`].
+    /// The watch reports only objects for which the hash of a field is in a range, as in [`ListOptions`].
     pub shard_selector: String,
-    /// The watch starts after this revision. The watch sends only events after this revision. If the revision is empty
-    /// or `"0"`, the watch first sends an added event for each existing object.
+    /// The revision after which the watch starts. The watch sends only events after this revision. If the revision is
+    /// empty or `"0"`, the watch first sends an added event for each existing object.
     pub resource_version: String,
-    /// How the server interprets `resource_version`. A streaming list requires `NotOlderThan`.
+    /// How the server interprets the `resource_version` of this watch request. A streaming list requires
+    /// `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// Whether the server may send bookmark events.
     pub allow_bookmarks: bool,
     /// Whether the watch starts with a streaming list. In a streaming list, the server first sends all existing
-    /// objects, and then a bookmark event with the annotation `k8s.io/initial-events-end`.
+    /// objects, followed by a bookmark event with the annotation `k8s.io/initial-events-end`.
     pub send_initial_events: bool,
-    /// The server ends the watch after this time, in whole seconds. `None` lets the server decide.
+    /// The time after which the server ends the watch, in whole seconds. If `None`, the server selects the time.
     pub timeout: Option<Duration>,
 }
 
 /// How the server interprets the `resourceVersion` in a list or watch request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
-    /// Returns the state exactly at the requested revision.
+    /// The server returns the state at exactly the requested revision.
     Exact,
-    /// Returns the state at the requested revision or a later one.
+    /// The server returns the state at the requested revision or at a later revision.
     NotOlderThan,
 }
 
@@ -124,18 +125,18 @@ impl ResourceVersionMatch {
 pub struct WriteOptions {
     /// Whether to run validation and admission without storing the result.
     pub dry_run: bool,
-    /// The name of the field manager that owns the written fields. If this is empty, the server derives the name from
-    /// the user agent.
+    /// The name of the field manager that owns the written fields. If the name is empty, the server derives it from the
+    /// user agent.
     pub field_manager: String,
-    /// How the server treats unknown and duplicate fields. `None` means the server's default.
+    /// How the server treats unknown and duplicate fields. If `None`, the server uses its default.
     pub field_validation: Option<FieldValidation>,
-    /// Whether the request takes over fields that other managers own. Only apply patches support this option.
+    /// Whether the request takes over fields that other field managers own. Only apply patches support this option.
     pub force: bool,
 }
 
 impl WriteOptions {
-    /// Returns the options for server-side apply by a controller. `field_manager` is the name of the controller.
-    /// `force` is set, because a controller should own all fields that it applies.
+    /// Returns the options for server-side apply by a controller. `field_manager` is the name of the controller. The
+    /// option `force` is set, because a controller should own all fields that it applies.
     pub fn apply(field_manager: impl Into<String>) -> Self {
         Self { field_manager: field_manager.into(), force: true, ..Self::default() }
     }
@@ -185,13 +186,13 @@ impl FieldValidation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// The grace period in seconds. `None` means the kind's default.
+    /// The grace period in seconds. If `None`, the default grace period of the kind applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
     /// Preconditions that the object must meet before it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// What happens to the dependents of the object. `None` means the kind's default.
+    /// How the server treats the dependents of the object. If `None`, the default policy of the kind applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
     /// Whether to process the request without deleting the object. In JSON, `true` is represented as `["All"]`.
@@ -221,7 +222,8 @@ fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
     }
 }
 
-/// Preconditions for a deletion. If the object does not meet the preconditions, the request fails with a conflict.
+/// Preconditions that an object must meet to be deleted. If the object does not meet the preconditions, the delete
+/// request fails with a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
@@ -233,10 +235,10 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// What happens to the dependents of a deleted object.
+/// How the server treats the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PropagationPolicy {
-    /// The server deletes the object immediately, and then its dependents in the background.
+    /// The server immediately deletes the object, and then deletes its dependents in the background.
     Background,
     /// The server deletes the dependents before it deletes the object.
     Foreground,
@@ -260,8 +262,8 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. An apply patch must include all fields that the field manager wants to own. Fields
-    /// that the manager owned before and that are missing from the patch are removed.
+    /// A server-side apply patch. An apply patch must include all fields that the field manager wants to own. If the
+    /// manager owns a field and the patch omits this field, the server removes the field.
     Apply(Value),
     /// A JSON patch (RFC 6902): a list of operations.
     Json(Value),

@@ -25,8 +25,8 @@ use crate::redacted::DecodeError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The bytes of the object. They may be invalid UTF-8, invalid JSON, or a JSON value other than an object.
-    /// [`decode`](Self::decode) reports each of these errors.
+    /// The bytes of the object. The bytes may be invalid UTF-8, invalid JSON, or a JSON value other than an object. In
+    /// each of these cases, [`decode`](Self::decode) returns an error.
     Json(Bytes),
     /// An object that exceeds the size limit of the source. The source skips the oversized object and delivers all
     /// other objects.

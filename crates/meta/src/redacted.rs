@@ -47,7 +47,7 @@ macro_rules! debug_fields {
 
 /// Implements `Debug` for a struct that hides some of its fields or prints computed values. For example,
 /// `debug_struct!(Cache<T: Object> |self| { name, len = self.objects.len(), .. });` prints `self.name` and the number
-/// of objects. `..` calls `finish_non_exhaustive`. `|self|` is needed only if a value uses `self`.
+/// of objects. `..` calls `finish_non_exhaustive`. `|self|` is needed only if an expression uses `self`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_struct {
@@ -76,7 +76,7 @@ macro_rules! debug_struct {
 /// An error that occurred while decoding JSON. The message is taken from serde, but without the invalid value, because
 /// the value may be a secret. For example, the message is `invalid type: string, expected u32 at line 1 column 7`.
 ///
-/// Messages from manual `Deserialize` implementations are left unchanged, even if they quote a value.
+/// The message of a manual `Deserialize` implementation is not changed, even if it quotes a value.
 ///
 /// # Examples
 ///

@@ -9,18 +9,18 @@ use thiserror::Error;
 use crate::group_resource::GroupResource;
 use crate::scope::Scope;
 
-/// An API group and version, such as `apps/v1`. For the core group, the string consists only of the version, such as
-/// `v1`.
+/// An API group and version, such as `apps/v1`. The core group has an empty name, and its string form is only the
+/// version, such as `v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersion {
-    /// The group. Empty for the core group.
+    /// The API group, or an empty string for the core group.
     pub group: String,
     /// The version, such as `v1` or `v1beta1`.
     pub version: String,
 }
 
 impl GroupVersion {
-    /// Creates a `GroupVersion`. The core group is `""`.
+    /// Creates a `GroupVersion`. Pass an empty group for the core group.
     pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into() }
     }
@@ -39,7 +39,7 @@ impl GroupVersion {
         slashes <= 1 && since < bytes.len()
     }
 
-    /// Returns the URL path prefix for this group and version, such as `/api/v1` or `/apis/apps/v1`.
+    /// Returns the first part of the URL paths of this group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub fn path(&self) -> String {
         if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -115,7 +115,7 @@ pub struct InvalidGroupVersion {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
-    /// The group. Empty for the core group.
+    /// The API group, or an empty string for the core group.
     pub group: String,
     /// The version.
     pub version: String,
@@ -124,7 +124,7 @@ pub struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    /// Creates a `GroupVersionKind`. The core group is `""`.
+    /// Creates a `GroupVersionKind`. Pass an empty group for the core group.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
@@ -144,7 +144,7 @@ impl fmt::Display for GroupVersionKind {
 /// A resource, such as `apps/v1/deployments`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
-    /// The group. Empty for the core group.
+    /// The API group, or an empty string for the core group.
     pub group: String,
     /// The version.
     pub version: String,
@@ -153,7 +153,7 @@ pub struct GroupVersionResource {
 }
 
 impl GroupVersionResource {
-    /// Creates a `GroupVersionResource`. The core group is `""`.
+    /// Creates a `GroupVersionResource`. Pass an empty group for the core group.
     pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
@@ -200,11 +200,11 @@ pub struct ApiResource {
 }
 
 impl ApiResource {
-    /// Creates an `ApiResource`. `api_version` is `version` or `group/version`.
+    /// Creates an `ApiResource`. The argument `api_version` has the form `version` or `group/version`.
     ///
     /// # Panics
     ///
-    /// Panics if `api_version` is invalid. To avoid the panic, parse untrusted input as a [`GroupVersion`] first.
+    /// Panics if `api_version` is invalid. To avoid the panic, first parse untrusted input as a [`GroupVersion`].
     pub fn new(api_version: &str, kind: &str, plural: &str, scope: Scope) -> Self {
         let group_version = match api_version.parse() {
             Ok(parsed) => parsed,

@@ -3,17 +3,17 @@
 /// Whether the objects of a resource are namespaced or cluster-scoped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Objects have no namespace. Object names are unique within the cluster.
+    /// The objects have no namespace, and their names are unique within the cluster.
     Cluster,
-    /// Objects are in a namespace. Object names are unique within a namespace.
+    /// Each object is in a namespace, and object names are unique within a namespace.
     Namespaced,
 }
 
-/// A [`Scope`] as a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. Trait bounds with these
-/// types make some methods available for one scope only. For example, code that calls a method for namespaced kinds
-/// with a cluster-scoped kind does not compile.
+/// A [`Scope`] that is known at compile time. The implementations are [`NamespaceScope`] and [`ClusterScope`].
+/// Trait bounds with these types make some methods available for one scope only. For example, a call with a
+/// namespace does not compile for a cluster-scoped kind.
 pub trait ResourceScope: 'static {
-    /// The corresponding [`Scope`].
+    /// The [`Scope`] that this type represents.
     const SCOPE: Scope;
 }
 

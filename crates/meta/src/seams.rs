@@ -23,7 +23,7 @@ use crate::watch::WatchEvent;
 ///
 /// # Cancel safety
 ///
-/// Dropping a future or a stream cancels the corresponding request. No background task keeps running.
+/// Dropping a future or a stream cancels its request, and no background task keeps running.
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ use crate::watch::WatchEvent;
 /// }
 /// ```
 pub trait ListWatch: Send + Sync + 'static {
-    /// The Rust type as which the objects are decoded.
+    /// The Rust type into which callers decode the objects.
     type Object: 'static;
 
     /// The stream of the items and the metadata of one list page. The stream ends after the last item and the metadata.
@@ -55,7 +55,7 @@ pub trait ListWatch: Send + Sync + 'static {
     /// The stream of watch events, which ends when the server closes the watch without an error.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
-    /// Returns the resource.
+    /// Returns the resource of the objects.
     fn api_resource(&self) -> ApiResource;
 
     /// Returns the watched namespace. `None` means that all namespaces are watched, or that the resource is
@@ -86,7 +86,7 @@ pub enum ListPart {
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. A cancelled write may still take effect on the server.
+/// Dropping a future cancels its request. A cancelled write may still take effect on the server.
 ///
 /// # Examples
 ///
@@ -130,7 +130,7 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
     /// Creates or updates an object with server-side apply. The field manager in `options` becomes the owner of all
-    /// fields in `object`. [`WriteOptions::apply`] returns suitable options.
+    /// fields in `object`. [`WriteOptions::apply`] returns options for this method.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,

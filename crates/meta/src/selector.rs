@@ -3,12 +3,12 @@
 //! Clients and servers share this implementation. The grammar, the error messages and the string form of selectors
 //! match `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
-//! - The string form is canonical: selectors with the same requirements have the same string form, even if the
-//!   requirements were added in different orders. Parsing the string form returns an equal selector.
+//! - Selectors with the same requirements have the same string form, even if the requirements were added in different
+//!   orders. Parsing the string form returns an equal selector.
 //! - The string form of [`LabelSelector::nothing`] matches no objects. In Kubernetes, a selector that matches no
 //!   objects is formatted as an empty string, which a server parses as a selector for all objects.
 //! - A NUL character in a label selector is rejected. Kubernetes stops parsing at a NUL character, and silently ignores
-//!   all requirements that follow.
+//!   all requirements after it.
 
 use std::fmt::Write;
 use thiserror::Error;
@@ -41,7 +41,7 @@ impl InvalidSelector {
 
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
-    // Writing to a `String` cannot fail.
+    // The results are ignored, because writing to a `String` cannot fail.
     for c in text.chars() {
         let _ = match c {
             '"' | '\\' => write!(out, "\\{c}"),
@@ -64,7 +64,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns `true` if Go's `%q` prints `c` without an escape sequence. Rust's `escape_debug` escapes the same characters
-/// as `%q`, and a combining character at the start of a string.
+/// as `%q`. In addition, it escapes a combining character at the start of a string.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

@@ -8,7 +8,8 @@ use crate::list::ListMeta;
 use crate::null::{Few, or_empty};
 use crate::object_meta::TypeMeta;
 
-/// A response that contains no object, for example because of an error, like Kubernetes' `metav1.Status`.
+/// A response that contains a status instead of an object, for example because of an error. This type corresponds
+/// to Kubernetes' `metav1.Status`.
 ///
 /// # Examples
 ///
@@ -28,7 +29,8 @@ pub struct Status {
     /// The `apiVersion` and `kind`, which are `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// List metadata. Usually empty. If a continue token has expired, the response contains a new continue token.
+    /// List metadata, which is usually empty. If the continue token of a request has expired, the metadata
+    /// contains a new continue token.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
@@ -43,7 +45,7 @@ pub struct Status {
     /// Details of the failure, such as the name of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
-    /// The HTTP status code, or 0 if the server did not send it.
+    /// The HTTP status code, or 0 if the server did not send a code.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero")]
     pub code: u16,
 }
@@ -73,8 +75,8 @@ impl fmt::Display for Status {
     }
 }
 
-/// A `Status` is the [`source`](std::error::Error::source) of the [`ApiError`](crate::ApiError) that contains the
-/// status.
+/// A `Status` implements `Error`, so that it can be the [`source`](std::error::Error::source) of an
+/// [`ApiError`](crate::ApiError).
 impl std::error::Error for Status {}
 
 /// Details of a [`Status`].
@@ -96,7 +98,8 @@ pub struct StatusDetails {
     /// The individual problems, such as one for each invalid field.
     #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// How many seconds the client should wait before it retries. 0 if the server did not send a delay.
+    /// How many seconds the client should wait before it retries. The number is 0 if the server did not send a
+    /// delay.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }
@@ -152,7 +155,7 @@ reasons! {
     AlreadyExists,
     /// Status 400: the request is malformed.
     BadRequest,
-    /// Status 409: the object has changed. Read the object again and retry.
+    /// Status 409: the object has changed. The client should read the object again and retry.
     Conflict,
     /// Status 410: the requested revision or the continue token is too old.
     Expired,

@@ -94,8 +94,8 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Truncates the time to the serialized precision, like Go. If the time were rounded, the current time could be written
-/// as a time in the future.
+/// Truncates the time to the serialized precision, like Go. Rounding could change the current time to a time in the
+/// future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)

@@ -37,15 +37,15 @@ pub enum WatchEvent<T> {
     Added(T),
     /// The object changed.
     Modified(T),
-    /// The object was deleted or no longer matches the selector. Contains the object's last state.
+    /// The object was deleted or no longer matches the selector. The event contains the last state of the object.
     Deleted(T),
-    /// All events up to the revision of the bookmark have been sent.
+    /// The server has sent all events up to the revision of the bookmark.
     Bookmark(Bookmark),
     /// The server ends the watch with this error.
     Error(Box<Status>),
 }
 
-/// A bookmark event. All events up to the revision of the bookmark have been sent.
+/// A bookmark event, which shows that the server has sent all events up to the revision of the bookmark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The revision from which the next watch should start.
@@ -121,7 +121,7 @@ impl WatchEvent<RawObject> {
         })
     }
 
-    /// Decodes the event's object.
+    /// Decodes the object of the event.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
 }
 
 /// Returns the frame as a string of the same length, with `?` instead of each invalid byte. The structure of the JSON
-/// does not change, because invalid bytes can only occur inside strings.
+/// does not change, because in valid JSON, invalid UTF-8 can only occur inside strings.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
         let mut text = String::with_capacity(frame.len());

@@ -24,9 +24,9 @@ pub enum WatchEventType {
     Modified,
     /// The object was deleted or no longer matches the selector.
     Deleted,
-    /// No object changed. All events up to the resourceVersion of the bookmark have been sent.
+    /// No object changed. The server has sent all events up to the resourceVersion of the bookmark.
     Bookmark,
-    /// The server ends the watch. The event contains a `Status` with the reason.
+    /// The server ends the watch. The event contains a `Status`, which describes the reason.
     Error,
 }
 

@@ -1,5 +1,5 @@
-//! Measures how much memory a decoded object uses. The allocator counts the allocations of the entire process, so this
-//! test needs its own binary.
+//! Measures how much memory a decoded object uses. The counting allocator counts the allocations of the entire
+//! process, so this test needs its own binary.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,10 +28,10 @@ struct Identity {
 }
 
 struct Cost {
-    /// All bytes that were allocated, including those that were freed again.
+    /// The number of allocated bytes, including bytes that were freed again.
     bytes: usize,
     allocations: usize,
-    /// The bytes that are still allocated after decoding.
+    /// The number of bytes that are still allocated after decoding.
     held: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A wrapper that catches the panics of a metrics provider.
+//! Catches the panics of a metrics provider.
 
 use std::any::Any;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::panic::catch;
 use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Wraps a metrics provider and catches its panics. If a provider panics, only its metrics are lost. The component
+/// Wraps a metrics provider and catches its panics. A panic of the provider then affects only its metrics, and the component
 /// keeps working.
 ///
-/// After the first panic, `CatchPanic` reports the panic message, and no longer calls the provider and its instruments,
-/// except to drop them. Panics are caught when instruments are created, used and dropped.
+/// After the first panic, `CatchPanic` reports the panic message, and no longer calls the provider and its instruments, except
+/// to drop them. `CatchPanic` catches panics when instruments are created, used and dropped.
 ///
 /// A component that uses instruments in a `Drop` implementation needs this wrapper, because a second panic during
 /// unwinding aborts the process.
@@ -38,7 +38,7 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 pub struct CatchPanic(Guarded<Arc<dyn Provider>>);
 
 impl CatchPanic {
-    /// Wraps `provider`. `report` is called with the message of the first panic.
+    /// Wraps `provider`. On the first panic, `CatchPanic` calls `report` with the panic message.
     pub fn new(provider: Arc<dyn Provider>, report: fn(&str)) -> Self {
         let fuse = Arc::new(Fuse { is_blown: AtomicBool::new(false), report });
         Self(Guarded { inner: Some(provider), fuse })
@@ -67,8 +67,8 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument whose panics are caught. `None` if the creation of the instrument or an earlier call
-/// panicked.
+/// A provider or an instrument whose panics are caught. The wrapped value is `None` if the creation of the instrument or an
+/// earlier call panicked.
 struct Guarded<T> {
     inner: Option<T>,
     fuse: Arc<Fuse>,
@@ -113,8 +113,7 @@ impl<T: fmt::Debug> fmt::Debug for Guarded<T> {
     }
 }
 
-/// The state that a provider and its instruments share. After the first panic, the provider and its instruments are
-/// disabled.
+/// The state that a provider and its instruments share, which disables them after the first panic.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),

@@ -1,9 +1,9 @@
-//! The distribution of the values in a histogram.
+//! The distribution of values that a histogram has recorded.
 
 use std::fmt;
 use std::iter::zip;
 
-/// A snapshot of the values in a histogram.
+/// A snapshot of the values that a histogram has recorded.
 ///
 /// # Examples
 ///
@@ -23,17 +23,19 @@ use std::iter::zip;
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// The number of values in each bucket of the metric. The last bucket counts the values above the highest bound.
+    /// The number of values in each bucket of the metric. The last of these buckets counts the values above the highest
+    /// bound.
     buckets: Vec<u64>,
     sum: f64,
     /// The number of values in each fine bucket, up to the bucket of the largest value. The width of a fine bucket is
-    /// at most one sixteenth of the values in it. Fine buckets exist because the buckets of the metric are too wide for
-    /// computing quantiles.
+    /// at most one sixteenth of the values in it. The distribution needs fine buckets, because the buckets of the
+    /// metric are too wide for computing quantiles.
     fine: Vec<u64>,
 }
 
-/// How many bits an `f64` is shifted to the right to compute the index of its fine bucket. The exponent and the first
-/// four bits of the mantissa remain. The bounds of a fine bucket therefore differ by at most one sixteenth.
+/// The number of bits by which an `f64` is shifted to the right to compute the index of its fine bucket. This shift
+/// leaves the exponent and the first four bits of the mantissa. The bounds of a fine bucket therefore differ by at most
+/// one sixteenth.
 const FINE_SHIFT: u32 = 48;
 /// The index of the fine bucket for 10⁻⁹, which also counts all smaller values.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
@@ -43,7 +45,7 @@ impl Distribution {
         Self { bounds, buckets: vec![0; bounds.len() + 1], sum: 0.0, fine: Vec::new() }
     }
 
-    /// Returns the number of values.
+    /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -67,15 +69,16 @@ impl Distribution {
     }
 
     /// Returns an iterator over the buckets of the metric, as pairs of the upper bound and the number of values. The
-    /// last bound is infinite.
+    /// upper bound of the last bucket is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.buckets.iter().copied())
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // NaN is recorded as 0, because all comparisons with NaN are false.
+        // Record NaN as 0, because all comparisons with NaN are false.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
-        // Most values are in one of the first buckets, so a linear search is faster than a binary search.
+        // Use a linear search, which is faster than a binary search, because most values are in one of the first
+        // buckets.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
         self.buckets[bucket.unwrap_or(self.bounds.len())] += 1;
         self.sum += value;

@@ -39,21 +39,22 @@
 //! - A [`Metric`] is a static description: a name, a help text, a [`MetricKind`] and label names. A series is a metric
 //!   with one value for each label.
 //! - A [`Provider`] creates instruments: [`Counter`]s, [`Gauge`]s, [`Histogram`]s and [pulled](Provider::pulled)
-//!   gauges. The configuration of each component has a field `metrics: Option<Arc<dyn Provider>>`. There is no global
-//!   provider.
+//!   gauges. The configuration of each component has a field `metrics` of the type ` Option<Arc<dyn Provider>>`. There
+//!   is no global provider.
 //! - This crate contains one provider, the [`InMemoryProvider`] (feature `memory`). A program can read the [`Sample`]s
-//!   of the provider, or register the provider with a `prometheus_client` registry (feature `prometheus-client`). A
-//!   [`Distribution`] contains the values of a histogram.
+//!   of this provider, or register the provider with a `prometheus_client` registry (feature `prometheus-client`). A
+//!   [`Distribution`] contains the values that a histogram has recorded.
 //!
 //! # Rules
 //!
 //! - **A series combines the values of its instruments.** Several components can have instruments for the same series,
 //!   for example two queues with the same name. The value of a gauge series is the sum of all gauges that have not been
 //!   dropped. A counter or histogram series includes the values of dropped instruments until its last instrument is
-//!   dropped. Otherwise, the value of a counter could decrease, which Prometheus interprets as a reset.
+//!   dropped. If dropped instruments did not count, the value of a counter could decrease, which Prometheus interprets
+//!   as a reset.
 //! - **Without a provider, nothing is recorded.** A component stores its instruments in an `Option`.
 //! - **A component may use its instruments while it holds locks.** Instruments must not block, and must not call back
-//!   into the component. Pulled gauges are read while the provider holds no lock, so the function of the gauge may lock
+//!   into the component. The provider reads pulled gauges while it holds no lock, so the function of a gauge may lock
 //!   the component.
 //! - **A provider is user code.** A component that must survive panics of its provider wraps the provider in
 //!   [`CatchPanic`].

@@ -11,7 +11,7 @@ use dashmap::DashMap;
 use crate::distribution::Distribution;
 use crate::provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-/// A provider that stores all series in memory, for tests and summaries. Clones share the series.
+/// A metrics provider that stores all series in memory, for tests and summaries. Clones of the provider share the series.
 ///
 /// With the feature `prometheus-client`, the provider is also a collector, which exports its series through a
 /// Prometheus registry.
@@ -39,7 +39,7 @@ pub struct InMemoryProvider {
     series: Arc<DashMap<Key, Series>>,
 }
 
-/// A snapshot of a series.
+/// A snapshot of a metric series.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The metric.
@@ -73,8 +73,8 @@ impl InMemoryProvider {
         self.select(|_| true)
     }
 
-    /// Returns the sum of all counters or gauges that have the name `name` and at least the labels `labels`. Returns
-    /// `None` if there are none.
+    /// Returns the sum of all counters or gauges that have the name `name` and at least the labels `labels`. Returns `None` if
+    /// there is no such counter or gauge.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -85,8 +85,8 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the merged distribution of all histograms that have the name `name` and at least the labels `labels`.
-    /// Returns `None` if there are none.
+    /// Returns the merged distribution of all histograms that have the name `name` and at least the labels `labels`. Returns
+    /// `None` if there is no such histogram.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -100,8 +100,8 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Read the values while the series map is locked. Otherwise, an instrument that is dropped at the same time
-        // could be counted twice.
+        // Read the values while the series map is locked, because an instrument that is dropped at the same time could be
+        // counted twice.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -161,7 +161,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // Unreachable, because all instruments of a metric have the same kind.
+            // This match arm is unreachable, because all instruments of a metric have the same kind.
             _ => {}
         }
     }
@@ -192,15 +192,15 @@ impl Key {
     }
 }
 
-/// A series and its instruments, at least one.
+/// A metric series with its instruments (at least one).
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the combined value of the series without its pulled gauges, and the list of pulled gauges. The caller
-    /// must read these gauges without holding a lock.
+    /// Returns the combined value of the series without its pulled gauges, and the list of pulled gauges. The caller must read
+    /// the pulled gauges without holding a lock.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -236,22 +236,22 @@ impl Cell {
         }
     }
 
-    /// Adds the value of the dropped instrument `from`. Does nothing for gauges.
+    /// Adds the value of the dropped counter or histogram `from`, or nothing for a gauge.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // The value of a gauge is removed when the gauge is dropped. A pulled gauge must not be read here, because
-            // the series map is locked.
+            // Dropping a gauge removes its value, so do nothing. In particular, do not read a pulled gauge here, because the
+            // series map is locked.
             _ => {}
         }
     }
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // A panic cannot leave the data inconsistent, so ignore lock poisoning.
+    // Ignore poisoning, because a panic cannot leave the data inconsistent.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -8,18 +8,19 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::thread;
 
-/// Calls `part` and returns its result. Returns the panic message if `part` panics.
+/// Calls `part` and returns its result, or the panic message if `part` panics.
 pub fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Awaits `part`. Returns the output, or the panic message if polling `part` panics. Dropping `part` must not panic.
+/// Awaits `part`, and returns its output or the panic message if polling `part` panics. Dropping `part` must not
+/// panic.
 pub async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     let mut part = pin!(part);
     poll_fn(|context| poll_caught(part.as_mut(), context)).await.map_err(message)
 }
 
-/// Like [`caught`], but returns the panic's payload. Drops `part` after a panic.
+/// Like [`caught`], but returns the panic's payload. After a panic, `part` is dropped.
 pub async fn caught_payload<F: Future>(part: F) -> thread::Result<F::Output> {
     let mut part = pin!(part);
     poll_fn(|context| poll_caught(part.as_mut(), context)).await
@@ -40,7 +41,7 @@ pub fn text(panic: &(dyn Any + Send)) -> Option<&str> {
 /// Returns the panic's message and drops its payload.
 pub fn message(panic: Box<dyn Any + Send>) -> String {
     let text = text(&*panic).unwrap_or("(no message)").to_owned();
-    // Dropping the payload may panic. The payload of this second panic is leaked, because dropping it may panic again.
+    // Dropping the payload may panic. Leak the payload of this second panic, because dropping it may panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

@@ -23,12 +23,11 @@ use std::fmt::Debug;
 /// ```
 #[derive(Debug)]
 pub struct Metric {
-    /// The name, such as `workqueue_adds_total`. Metrics with the same name must have the same kind.
+    /// The name of the metric, such as `workqueue_adds_total`. Two metrics with the same name must have the same kind.
     pub name: &'static str,
     /// A description of the metric: one sentence without a full stop.
     pub help: &'static str,
-    /// The kind of the metric, which also determines how the values of several instruments are combined into one
-    /// series.
+    /// The kind of the metric, which also determines how a series combines the values of its instruments.
     pub kind: MetricKind,
     /// The label names.
     pub labels: &'static [&'static str],
@@ -50,20 +49,20 @@ impl Metric {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// The number of events. The name ends in `_total`.
+    /// The number of events, in a metric whose name ends in `_total`.
     Counter,
     /// A current amount. The value of a series is the sum over its instruments.
     Gauge,
-    /// A value that is returned by a function, such as the age of the oldest item. The value of a series is the maximum
-    /// over its instruments, and at least 0.
+    /// A value that a function returns, such as the age of the oldest item. The value of such a series is the maximum over
+    /// its instruments, and at least 0.
     MaxGauge,
-    /// A distribution of values. The values are counted in buckets with these upper bounds, in ascending order. An
-    /// additional bucket counts the values above the last bound.
+    /// A distribution of values. Buckets with these upper bounds, in ascending order, count the values. An additional
+    /// bucket counts the values above the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Creates instruments, which the caller owns. Dropping a gauge removes its value from the series. Dropping a counter
-/// or histogram keeps its values in the series. The provider removes a series when its last instrument is dropped.
+/// Creates instruments, which the caller owns. Dropping a gauge removes its value from the series. Dropping a counter or
+/// histogram keeps its values in the series. The provider removes a series when its last instrument is dropped.
 ///
 /// In all methods, `labels` contains one value for each label, in the order of [`Metric::labels`].
 ///
@@ -98,7 +97,7 @@ pub trait Provider: Debug + Send + Sync {
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge whose value is read by calling `read`. Scrapes that start after the drop of the returned guard do
+    /// Registers a gauge whose value is read by calling `read`. Scrapes that start after the returned guard is dropped do
     /// not call `read`. A scrape that is already running may still call `read`.
     ///
     /// The provider holds no lock while it calls or drops `read`, so `read` may lock the component.
@@ -144,7 +143,7 @@ pub trait Counter: Debug + Send + Sync {
 /// assert_eq!(memory.value("doors_open", &[]), Some(2.0));
 /// ```
 pub trait Gauge: Debug + Send + Sync {
-    /// Adds `change` to the value. `change` may be negative.
+    /// Adds `change`, which may be negative, to the value of the gauge.
     fn add(&self, change: i64);
 }
 
@@ -165,6 +164,6 @@ pub trait Gauge: Debug + Send + Sync {
 /// assert_eq!(memory.distribution("door_wait_seconds", &[]).map(|waits| waits.sum()), Some(3.0));
 /// ```
 pub trait Histogram: Debug + Send + Sync {
-    /// Records `value`, which should be at least 0. Negative values and NaN are recorded as 0.
+    /// Records `value`, which should be at least 0. Negative values and NaN count as 0.
     fn observe(&self, value: f64);
 }

@@ -29,7 +29,7 @@ pub(crate) type Target = (TypeId, ObjectKey, bool);
 
 #[derive(Debug, Default)]
 pub(crate) struct Applies {
-    /// The version of the leader election lock at the start of the term. `None` without a leader election.
+    /// The version of the leader election lock at the start of the term, or `None` without a leader election.
     term: Option<Version>,
     by_object: HashMap<ObjectKey, Arc<Mutex<Applied>>>,
     _end_of_term: Option<AbortOnDropHandle<()>>,
@@ -37,7 +37,8 @@ pub(crate) struct Applies {
 
 impl Applies {
     /// Returns the last applies for an object in this term. Applies of earlier terms are forgotten, because another
-    /// leader may have applied other fields in the meantime. At the end of the term, all applies are freed.
+    /// leader may have applied other fields in the meantime. At the end of the term, all remembered applies are
+    /// dropped.
     ///
     /// # Panics
     ///
@@ -105,9 +106,9 @@ pub(crate) struct Applied {
 
 #[derive(Clone, Debug)]
 struct Last {
-    /// The digest of the last applied configuration. `None` while an apply is in flight, after an apply that received
-    /// no response, and after concurrent applies. In these cases, it is unknown which configuration the server applied
-    /// last.
+    /// The digest of the last applied configuration. This field is `None` while an apply is in flight, after an apply
+    /// that received no response, and after concurrent applies. While it is `None`, it is unknown which configuration
+    /// the server applied last.
     configuration: Option<u64>,
     uid: String,
     /// The resourceVersion at which the cached object was last found to contain the applied configuration.
@@ -117,7 +118,7 @@ struct Last {
     /// configuration again would not change these fields.
     differences: HashMap<Vec<String>, Option<u64>>,
     /// Whether a field of the configuration is missing in the stored object and is not a zero value. For example, the
-    /// server turns the `stringData` of a Secret into `data`. The configuration is then applied again after each change
+    /// server turns the `stringData` of a Secret into `data`. Such a configuration is applied again after each change
     /// of the object, because another writer may have changed the converted field. An apply that changes nothing does
     /// not change the resourceVersion, so each foreign change causes at most one apply.
     has_unstored: bool,
@@ -213,8 +214,8 @@ impl Applied {
         self.conditions = (uid.into(), types);
     }
 
-    /// Stores an apply. Returns all targets if their number has doubled. The caller must then check which targets still
-    /// exist.
+    /// Stores an apply. Returns all targets if their number has doubled. If this method returns targets, the caller
+    /// must check which of them still exist.
     #[must_use]
     fn insert(&mut self, target: Target, configuration: &Value, stored: &impl Object, encoded: &Value) -> Vec<Target> {
         let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
@@ -265,8 +266,8 @@ impl<'a> Apply<'a> {
     /// Records a successful apply of a configuration. `encoded` is the stored object.
     ///
     /// When the number of targets has doubled, this method removes the targets for which `exists` returns `false`.
-    /// Without this step, the number could grow without limit, because other writers may delete children. The lock is
-    /// not held while `exists` is called, because reading the cache can run user code.
+    /// Without this step, the number of targets could grow without limit, because other writers may delete children.
+    /// The lock is not held while `exists` is called, because reading the cache can run user code.
     pub(crate) fn succeeded(
         self,
         configuration: &Value,

@@ -17,8 +17,8 @@ const OWNERS: &str = "pintle-operator/owners";
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// The type and the resource of each informer, by the informer's name. `None` if informers for different resources
-    /// have the same name.
+    /// The type and the resource of each informer, by the informer's name. The value is `None` if informers for
+    /// different resources have the same name.
     resources: HashMap<String, Option<(TypeId, ApiResource)>>,
     /// Functions that check whether the cache of a type contains a key.
     contains: HashMap<TypeId, Contains>,
@@ -28,7 +28,7 @@ pub(crate) struct Caches {
 
 type Contains = Box<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
 
-/// The cache for one kind. Reads reflect the controller's own writes.
+/// The cache for one kind. Reads from this cache reflect the controller's own writes.
 pub(crate) struct Cached<T: Object> {
     pub(crate) informer: SharedInformer<T>,
     pub(crate) objects: Overlay<T>,
@@ -44,7 +44,7 @@ impl<T: Object> Clone for Cached<T> {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// The selected namespace for namespaced kinds. `None` selects all namespaces.
+    /// The selected namespace for namespaced kinds, or `None` for all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) labels: LabelSelector,
 }
@@ -89,7 +89,8 @@ impl Caches {
         cached
     }
 
-    /// Returns the type and the resource of the informer with the given name. Returns `None` if the name is not unique.
+    /// Returns the type and the resource of the informer with the given name. Returns `None` if the informer's name is
+    /// not unique.
     pub(crate) fn resource(&self, informer: &str) -> Option<&(TypeId, ApiResource)> {
         self.resources.get(informer)?.as_ref()
     }

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 /// The time window in which reverts are counted.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
-/// Reverts are reported if there are at least this many in the window. At most one report is made in each window.
+/// The minimum number of reverts within the window that causes a report. At most one report is made in each window.
 const REVERTS: usize = 5;
 /// The maximum number of counted reverts.
 const MOST: usize = 1_000;
-/// The number of checks without a delay between them. A check fails to find the common fields if the other writer
-/// writes again before the check reads the object.
+/// The number of checks that run without an additional delay between them. A check fails to find the common fields if
+/// the other writer writes again before the check reads the object.
 const ATTEMPTS: u32 = 3;
 /// The maximum number of times that the interval between two checks is doubled. The longest interval is about an hour.
 const DOUBLINGS: u32 = 6;
@@ -48,8 +48,8 @@ impl Contention {
         }
     }
 
-    /// Returns the number of reverts in the last minute if a report is due. The caller must then make the report. Call
-    /// [`count`](Self::count) first.
+    /// Returns the number of reverts in the last minute if a report is due. If a report is due, the caller must make
+    /// the report. Call [`count`](Self::count) first.
     pub(crate) fn report(&mut self, now: Instant) -> Option<usize> {
         let period = match self.unfounded {
             0 => WINDOW,
@@ -133,7 +133,7 @@ fn step(element: &str) -> String {
 }
 
 /// Returns the field managers other than `own` that own the field at `path`, according to the object's `managedFields`.
-/// `applied` is the applied configuration. The indexes in `path` refer to its lists.
+/// `applied` is the applied configuration, to whose lists the indexes in `path` refer.
 pub(crate) fn other_managers(object: &Value, path: &[String], applied: &Value, own: &str) -> Vec<String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let mut managers: Vec<_> = entries

@@ -69,7 +69,7 @@ pub struct Context<K: Resource> {
 
 struct Call<K> {
     request: ReconcileRequest,
-    /// The reconciled object. `None` if the object no longer exists.
+    /// The reconciled object, or `None` if it no longer exists.
     object: Option<Arc<K>>,
     /// The last applies for the children and the status of the reconciled object. The field is initialized lazily,
     /// because most reconciliations apply nothing.

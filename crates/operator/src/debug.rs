@@ -43,7 +43,7 @@ impl Debug {
         response
     }
 
-    /// Returns the state as JSON. `waits_for` is the reason why the manager has not yet started.
+    /// Returns the state of the manager as JSON. `waits_for` is the reason why the manager has not yet started.
     pub(crate) fn json(
         &self,
         query: Option<&str>,

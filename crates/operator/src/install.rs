@@ -41,7 +41,7 @@ pub(crate) struct Installer {
 }
 
 enum Failure {
-    /// The request can be retried.
+    /// The failed request can be retried.
     Temporary(ApiError),
     Final(OperatorError),
 }

@@ -46,11 +46,12 @@
 //! once per minute.
 //!
 //! - [`Context::apply`] and [`Context::apply_status`] count the fields that they revert.
-//! - Other writes are detected if they use the controller's [field manager](Context::field_manager). If this controller
-//!   has changed an object within the last minute, it counts the reconciliations that are caused by another writer's
-//!   change to the same object. On the fifth such reconciliation in a minute, the controller reads the object before
-//!   and after the reconciliation. The controller reports the fields that the reconciliation takes from the other
-//!   writer. Nothing is reported if the two writers change different fields.
+//! - Writes outside of these two methods are detected if they use the controller's [field
+//!   manager](Context::field_manager). If this controller has changed an object within the last minute, it counts the
+//!   reconciliations that are caused by another writer's change to the same object. On the fifth such reconciliation in
+//!   a minute, the controller reads the object before and after the reconciliation. The controller reports the fields
+//!   that the reconciliation takes from the other writer. Nothing is reported if the two writers change different
+//!   fields.
 //! - Outside of `apply`, a writer is not detected if it removes fields, deletes the object, or uses the `scale`
 //!   subresource ([`ResourceEvent::writer`](pintle_informer::ResourceEvent::writer) is `None`). A conflict is also not
 //!   detected if the key had more than eight other causes since the controller's own change.
@@ -59,7 +60,7 @@
 //!
 //! - [`Context::apply`] sends no request if the object equals the last applied object of this leadership term, and the
 //!   cached object still has all applied fields.
-//! - Reads through the context reflect the controller's own writes, even before the watch delivers them. The guarantee
+//! - Reads through the context reflect the controller's own writes, even before the watch delivers them. This guarantee
 //!   covers up to 65,536 undelivered writes, and ends one minute after a write.
 //! - A replica never replaces the CustomResourceDefinition of a newer build: see [`Manager::install`].
 //! - The context sends writes only while this replica is the leader. Writes in flight are dropped when the leadership

@@ -41,7 +41,7 @@ use crate::signal::StopOnSignal;
 ///
 /// 1. Serves probes and metrics. The readiness probe reports why the pod is not ready.
 /// 2. Installs the CustomResourceDefinitions and waits until the API server serves them. If some of several clusters
-///    are unreachable, waits for at most 10 s.
+///    are unreachable, this step waits for at most 10 s.
 /// 3. Fills the caches, even on a standby.
 /// 4. Runs the controllers while this replica is the leader. Without leader election, the controllers always run.
 ///
@@ -105,7 +105,7 @@ pub struct Manager {
     webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
     engine: Engine,
-    /// The configuration error of the first controller that is misconfigured. `run` returns this error.
+    /// The configuration error of the first misconfigured controller, which `run` returns.
     fault: Option<OperatorError>,
 }
 
@@ -314,7 +314,8 @@ impl Manager {
     /// a command-line flag.
     ///
     /// After an older definition is installed, the next write to each object removes the fields that are not in the
-    /// older schema. If an older definition does not contain a stored version, the API server rejects it.
+    /// older schema. If an older definition does not contain a stored version, the API server rejects the older
+    /// definition.
     ///
     /// # Examples
     ///
@@ -414,9 +415,9 @@ impl Manager {
     /// work, such as in `spawn_blocking`, can keep the process alive after `main` has returned. Therefore, the process
     /// exits with code 1 if it still runs after the [shutdown timeout](Self::shutdown_timeout) plus a margin. The
     /// margin is one tenth of the timeout, but at most 2 s, plus 1.5 s. The timeout starts when the signal arrives.
-    /// After a failure, it starts when this method returns. If a program continues after a failure, it must call this
-    /// method on another manager before the timeout and the margin have elapsed. If the program does other work after
-    /// the manager has stopped, use [`run`](Self::run) instead of this method.
+    /// After a failure, the timeout starts when this method returns. If a program continues after a failure, it must
+    /// call this method on another manager before the timeout and the margin have elapsed. If the program does other
+    /// work after the manager has stopped, use [`run`](Self::run) instead of this method.
     ///
     /// # Errors
     ///

@@ -94,7 +94,7 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The key is retried and the future may be dropped, as for [`reconcile`](Self::reconcile).
+    /// As for [`reconcile`](Self::reconcile), the controller may drop the future, and retries the key after an error.
     fn cleanup(&self, _object: Arc<K>, _cx: Context<K>) -> impl Future<Output = Result<Cleanup>> + Send {
         async { Ok(Cleanup::Done) }
     }
@@ -107,7 +107,7 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The key is retried and the future may be dropped, as for [`reconcile`](Self::reconcile).
+    /// As for [`reconcile`](Self::reconcile), the controller may drop the future, and retries the key after an error.
     fn gone(&self, _key: ObjectKey, _cx: Context<K>) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }

@@ -41,8 +41,8 @@ pub(crate) struct Rivals {
 impl Rivals {
     /// Counts a change if the newest of `causes` is a change by another writer, and the field manager `own` has changed
     /// the same object in the preceding minute. If a check is due, this method returns the writer and the number of its
-    /// changes in the last minute. The caller must then check whether the controller and the writer change the same
-    /// fields.
+    /// changes in the last minute. If this method returns a writer, the caller must check whether the controller and
+    /// the writer change the same fields.
     pub(crate) fn turn(
         &mut self,
         key: &ObjectKey,

@@ -42,7 +42,7 @@ pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub(crate) struct Page {
     pub(crate) status: ManagerStatus,
     pub(crate) metrics: InMemoryProvider,
-    /// The reason why the controllers are not running yet. `None` once they run.
+    /// The reason why the controllers are not running yet, or `None` once they run.
     pub(crate) waits: Arc<Mutex<Option<String>>>,
     pub(crate) live_checks: Vec<(String, Check)>,
     pub(crate) ready_checks: Vec<(String, Check)>,
@@ -77,9 +77,9 @@ pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     }
 }
 
-/// Closes a connection if the connection limit is reached: the oldest connection that has not sent a request, or the
-/// oldest connection if all of them have sent a request. This rule prevents a client that opens connections without
-/// sending requests from delaying probes.
+/// Closes a connection if the connection limit is reached. If possible, closes the oldest connection that has not sent
+/// a request, and otherwise the oldest connection. This rule prevents a client that opens connections without sending
+/// requests from delaying probes.
 fn make_room(open: &mut VecDeque<Connection>) {
     open.retain(|connection| !connection.task.is_finished());
     if open.len() >= CONNECTIONS {

@@ -70,7 +70,7 @@ fn main() -> Result<(), StoreError> {
     fifo.add(pod("obj4"))?;
     assert_eq!(fifo.get_by_key(&"obj2").map(|deltas| deltas.len()), Some(2));
 
-    // A re-list without obj1. obj1 is in the indexer but not in the queue.
+    // This re-list omits obj1, which is in the indexer but not in the queue.
     fifo.replace(vec![pod("obj2"), pod("obj3"), pod("obj4")], "20")?;
     let deleted = fifo.get_by_key(&"obj1").expect("a deletion is queued").newest();
     assert!(

@@ -1,7 +1,7 @@
 //! A node lifecycle controller that uses a simple queue for nodes and a rate-limited queue for pod evictions.
 //!
 //! Nodes need no retries, because the next heartbeat of a node queues the node again. An eviction can fail, for example
-//! because of a disruption budget. The delay increases with each retry.
+//! because of a disruption budget. The delay of an eviction increases with each retry.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -85,7 +85,7 @@ async fn main() -> anyhow::Result<()> {
     tokio::spawn(node_worker(node_update_queue.clone(), nodes.lister(), pods.lister(), pod_update_queue.clone()));
     tokio::spawn(pod_worker(pod_update_queue.clone(), api.clone()));
 
-    // The node's heartbeats stop.
+    // From now on, the node sends no heartbeats.
     let unknown = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
     cluster.api::<Node>().patch_status("node-2", &Patch::Strategic(unknown), &WriteOptions::default()).await?;
     let is_deleted = async |name| api.get(name).await.is_ok_and(|pod| pod.metadata.deletion_timestamp.is_some());

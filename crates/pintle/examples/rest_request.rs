@@ -1,4 +1,5 @@
-//! Builds requests with chained setters, like client-go's `rest.Request`. Shows all kinds of bodies, lists and watches.
+//! Builds requests with chained setters, like client-go's `rest.Request`. The example shows all kinds of bodies, lists
+//! and watches.
 //!
 //! Most programs can use the simpler `Api<T>`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]

@@ -57,7 +57,7 @@ fn main() -> Result<(), ThrottleError> {
 
     let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("{runs:?}");
-    // A key that is added while a worker has it runs again.
+    // If a key is added while a worker processes it, the key runs again.
     assert!(runs.len() == 11 && runs["team-a/web-3"] >= 3, "{runs:?}");
     Ok(())
 }

@@ -37,7 +37,7 @@ impl From<Website> for OldWebsite {
     }
 }
 
-/// The API server stores the object that the handler returns. The library computes the patch.
+/// The API server stores the object that the handler returns. The library computes the patch from the returned object.
 async fn lower_case(request: Admission<Website>) -> Result<Website, Denial> {
     let mut site = request.object;
     site.domains.iter_mut().for_each(|domain| domain.make_ascii_lowercase());

@@ -31,9 +31,11 @@ impl PodController {
         // `get` waits for a key. After the queue is shut down, `get` returns `None` when the queue is empty.
         while let Some(item) = self.queue.get().await {
             match self.reconcile(&item) {
-                // client-go's `Done` and `Forget`. After `Forget`, the next failure of the key has a short delay again.
+                // Like client-go's `Done` and `Forget`, this call finishes the key. After `Forget`, the next failure of
+                // the key has a short delay again.
                 Ok(()) => item.forget(),
-                // client-go's `Done` and `AddRateLimited`. The delays of the key are 5 ms, 10 ms, 20 ms and so on.
+                // Like client-go's `Done` and `AddRateLimited`, this call retries the key after a delay. The delays of
+                // the key are 5 ms, 10 ms, 20 ms and so on.
                 Err(error) if item.num_requeues() < MAX_RETRIES => {
                     println!("{}: {error}; retrying", *item);
                     item.retry();

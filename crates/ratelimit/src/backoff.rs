@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use crate::jitter::{Jitter, scale};
 
-/// Computes increasing delays for the retries of an operation, and starts over after a success.
+/// Computes increasing delays for the retries of an operation. The delays start over after a success.
 ///
-/// This type corresponds to client-go's `wait.Backoff` and `BackoffManager`, except for the reset. A `Backoff` only
+/// This type corresponds to client-go's `wait.Backoff` and `BackoffManager`, but is reset differently. A `Backoff` only
 /// computes delays, and does not sleep or read a clock.
 ///
-/// Callers [reset](Backoff::reset) the backoff after a success. client-go's manager has a reset period, such as two
-/// minutes, and resets itself after this period without a failure. Before the end of the reset period, client-go's
-/// delays stay long even after a success. If each attempt takes longer than the reset period, client-go's delays never
-/// increase.
+/// Callers [reset](Backoff::reset) the backoff after a success. client-go's manager instead resets itself after a
+/// period without a failure, such as two minutes. Until this period ends, client-go's delays stay long even after a
+/// success. If each attempt takes longer than the period, client-go's delays never increase.
 ///
 /// # Examples
 ///
@@ -34,7 +33,7 @@ pub struct Backoff {
     config: BackoffConfig,
     jitter: Jitter,
     delay: Duration,
-    /// How many more times the delay can increase. Decremented by each failure.
+    /// The number of times that the delay can still increase. Each failure decrements this number.
     steps: u32,
 }
 
@@ -49,11 +48,11 @@ pub struct BackoffConfig {
     /// The maximum delay, without jitter.
     pub cap: Duration,
     /// The maximum jitter, as a fraction of the delay. Jitter is added to the delay, so a fraction of 1.0 can at most
-    /// double the delay. There is no jitter if the fraction is negative or NaN.
+    /// double the delay. A negative or NaN fraction disables jitter.
     pub jitter: f64,
-    /// The delay stops increasing after this many failures. The default is no limit.
+    /// The delay stops increasing after this many failures. By default, `steps` does not limit the delay.
     pub steps: u32,
-    /// The maximum `Retry-After` that the backoff accepts. Longer values are reduced to the maximum. The default is 10
+    /// The maximum `Retry-After`. The backoff reduces longer `Retry-After` values to this maximum. The default is 10
     /// minutes.
     pub longest_retry_after: Duration,
 }
@@ -78,7 +77,7 @@ impl Backoff {
     }
 
     /// Returns how long to wait after a failure. The delay is at least `retry_after`, but `retry_after` is limited to
-    /// the configured maximum. Later delays do not depend on `retry_after`.
+    /// the configured maximum. `retry_after` only affects the returned delay, and not the delays of later failures.
     pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = self.delay;
         if self.steps > 0 && self.config.factor > 1.0 {

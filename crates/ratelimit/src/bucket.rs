@@ -29,12 +29,12 @@ use std::time::{Duration, Instant};
 pub struct TokenBucket {
     qps: f64,
     burst: u32,
-    /// The number of tokens gained per nanosecond, in units of `1 / ONE`. `None` for an unlimited rate.
+    /// The number of tokens gained per nanosecond, in units of `1 / ONE`. The field is `None` if the rate is unlimited.
     per_nano: Option<i128>,
-    /// The number of tokens in the bucket, at most `burst`, in units of `1 / ONE`. Negative if callers have reserved
-    /// tokens before the bucket has gained them.
+    /// The number of tokens in the bucket, at most `burst`, in units of `1 / ONE`. The level is negative if callers
+    /// have reserved tokens that the bucket has not gained yet.
     level: i128,
-    /// When `level` was computed. `None` before the first use.
+    /// The time at which `level` was computed. The time is `None` until the bucket is first used.
     at: Option<Instant>,
 }
 
@@ -91,14 +91,15 @@ impl TokenBucket {
         wait
     }
 
-    /// Returns a [reserved](Self::reserve) token to the bucket. A returned token no longer delays other callers.
+    /// Returns a [reserved](Self::reserve) token to the bucket. After this call, the reservation no longer delays other
+    /// callers.
     pub fn give_back(&mut self) {
         if self.per_nano.is_some() {
             self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);
         }
     }
 
-    /// Returns the time until a token becomes available, without taking it. Returns zero if a token is currently
+    /// Returns the time until a token becomes available, without taking the token. Returns zero if a token is currently
     /// available, or [`Duration::MAX`] if the bucket will never have a token.
     pub fn wait_for_one(&mut self, now: Instant) -> Duration {
         self.wait(0, now)
@@ -111,7 +112,7 @@ impl TokenBucket {
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns when a token would become available after callers have returned `given_back` reserved tokens. Returns
+    /// Returns the time at which a token would be available if callers returned `given_back` reserved tokens. Returns
     /// `None` if the bucket will never have a token.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
@@ -119,7 +120,7 @@ impl TokenBucket {
         if wait == Duration::MAX { None } else { now.checked_add(wait) }
     }
 
-    /// Takes a token even if none is available yet.
+    /// Takes a token even if the bucket has not gained it yet.
     pub(crate) fn take(&mut self) {
         if self.per_nano.is_some() {
             self.level -= ONE;

@@ -1,4 +1,4 @@
-//! The cooperative budget of tasks whose futures are always ready.
+//! A cooperative budget, which makes tasks yield even if their futures are always ready.
 
 use std::cell::Cell;
 use std::mem::take;
@@ -10,22 +10,23 @@ thread_local! {
     static READY_POLLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of ready polls on a thread before tasks must yield, if the executor has no budget. This number equals
-/// tokio's cooperative budget. Polls never yield in the model checkers loom and shuttle.
+/// The number of ready polls on a thread before tasks must yield, if the executor has no budget. The limit equals
+/// tokio's cooperative budget. In the model checkers loom and shuttle, tasks do not have to yield.
 const LIMIT: u32 = if cfg!(any(pintle_loom, pintle_shuttle)) { u32::MAX } else { 128 };
 
 /// Makes a task yield after `LIMIT` ready polls. All budgets on a thread share one counter of ready polls.
 ///
 /// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the counter.
-/// At the limit, a budget returns `Pending`. When this budget is polled again or dropped, it resets the counter.
+/// When the counter reaches the limit, a budget returns `Pending`. When the same budget is polled again or dropped, it
+/// resets the counter.
 #[derive(Debug, Default)]
 pub struct Budget {
     is_refused: bool,
 }
 
 impl Budget {
-    /// Polls `operation`. If the task must yield, wakes the task and returns `Pending` without a poll. If the executor
-    /// has its own budget, consumes one unit of that budget instead.
+    /// Polls `operation`. If the task must yield, wakes the task and returns `Pending` without polling `operation`. If
+    /// the executor has its own budget, consumes one unit of that budget instead.
     #[inline]
     pub fn poll<C: Timer, T>(
         &mut self,

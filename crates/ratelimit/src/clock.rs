@@ -21,7 +21,7 @@ pub use self::tokio::TokioClock;
 
 use crate::sync::thread;
 
-/// A future that completes once its deadline has passed. `Sleep` futures are cancel safe.
+/// A future that completes once its deadline has passed. A `Sleep` is cancel safe.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time that can also park threads until a deadline. To wait in async code, use a [`Timer`].
@@ -65,8 +65,8 @@ pub trait Timer: Clock {
         None
     }
 
-    /// Returns the ID of the executor that owns this [detached](Self::detached) timer. A work queue uses an executor's
-    /// timer only while a task of the executor waits for the queue.
+    /// Returns the ID of the executor that owns this [detached](Self::detached) timer. A work queue uses the timer of
+    /// an executor only while one of the executor's tasks waits for a key.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {
@@ -74,7 +74,8 @@ pub trait Timer: Clock {
     }
 
     /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. Returns `Pending` if
-    /// the budget is exhausted and the task must yield. The executor wakes the task again later.
+    /// the budget is exhausted and the task must yield. If the budget is exhausted, the executor wakes the task again
+    /// later.
     ///
     /// The default implementation returns `None`, which means that the executor has no budget. Without a budget,
     /// a work queue and a throttle make their tasks yield at regular intervals.
@@ -119,7 +120,7 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// Time does not advance in the model checker. Tests with deadlines use `ManualClock` instead.
+// The time does not advance in the model checker. Tests with deadlines use `ManualClock` instead.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

@@ -1,4 +1,4 @@
-//! Backoffs by ID.
+//! A separate backoff for each ID.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use crate::jitter::{Jitter, scale};
 
 /// Stores a separate backoff for each ID, like client-go's `flowcontrol.Backoff`.
 ///
-/// Each method takes the current time, or the time of an event. Unused entries stay in memory until
+/// The caller passes the current time, or the time of an event, to each method. Unused entries stay in memory until
 /// [`gc`](ItemBackoff::gc) removes them, so call `gc` periodically.
 ///
 /// # Examples
@@ -36,14 +36,15 @@ pub struct ItemBackoff<K = String> {
 /// backoff lasts 10 s, and each failure doubles it up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
-    /// The duration of the first backoff, even if this is longer than `cap`.
+    /// The duration of the first backoff, even if `base` is longer than `cap`.
     pub base: Duration,
     /// The maximum duration of each backoff after the first.
     pub cap: Duration,
-    /// The maximum jitter that is added to the next backoff, as a fraction of the current one. The default is 0. There
-    /// is no jitter if the fraction is negative or NaN.
+    /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0.
+    /// A negative or NaN fraction disables jitter.
     pub jitter: f64,
-    /// An entry expires if it has not been updated for this time. `None`, the default, means twice the `cap`.
+    /// The entry of an ID expires if it has not been updated for this time. The default is `None`, which means twice
+    /// the `cap`.
     pub expire_after: Option<Duration>,
 }
 

@@ -73,7 +73,7 @@ pub use throttle::{Accept, Throttle, ThrottleError};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 
-/// Items for the other crates of this workspace.
+/// Items that are public only for the other crates of this workspace.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::budget::Budget;

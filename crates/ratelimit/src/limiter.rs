@@ -17,12 +17,12 @@ use crate::bucket::TokenBucket;
 /// A policy that computes the delay before the next attempt for an item.
 ///
 /// A limiter does not store failures. A work queue stores the failure count of each item itself. Without a work queue,
-/// an [`ItemRateLimiter`] stores the failure counts in a map. The documentation of this trait calls the code that
-/// stores failures the *owner*.
+/// an [`ItemRateLimiter`] stores the failure counts in a map. In the documentation of this trait, the *owner* is the
+/// code that stores the failures.
 ///
-/// [`delay`](RateLimiter::delay) computes a delay without side effects. If the retry takes effect, the owner calls
-/// [`charge`](RateLimiter::charge) and increments the failure count. A retry has no effect while an earlier retry of
-/// the same item is pending. The owner does not have to count such a retry.
+/// [`delay`](RateLimiter::delay) computes a delay without side effects. The owner calls [`charge`](RateLimiter::charge)
+/// and increments the failure count only if the retry takes effect. A retry has no effect if an earlier retry of the
+/// same item is pending, so the owner does not have to count it.
 ///
 /// # Examples
 ///
@@ -49,8 +49,8 @@ pub trait RateLimiter<K: ?Sized>: Send {
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
     /// Notifies the limiter that `item` will be retried after the result of [`delay`](RateLimiter::delay). For example,
-    /// a token bucket reserves a token in this method. The owner calls this method right after `delay`, with the same
-    /// `now`.
+    /// a limiter with a token bucket reserves a token in this method. The owner calls `charge` right after `delay`,
+    /// with the same `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
@@ -89,8 +89,8 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
 /// Creates a limiter like client-go's `DefaultTypedControllerRateLimiter`, which returns the longer of two delays.
 ///
 /// The first delay grows exponentially with the failures of the item, from 5 ms to 1000 s. The second delay is the time
-/// until a token is available in a bucket that all items share. The shared bucket gains 10 tokens per second, has a
-/// burst of 100, and is full when it is first used.
+/// until a token is available in a token bucket that all items share. The shared bucket gains 10 tokens per second, has
+/// a burst of 100, and is full when it is first used.
 ///
 /// With the shared bucket, retrying 10,000 failing items takes 16 minutes, even if the delay of each item is shorter.
 /// Prefer [`ExponentialFailureRateLimiter::default`], which is also the default of controller-runtime, for most

@@ -15,12 +15,12 @@ use crate::clock::{Clock, Sleep, StdClock, Timer};
 use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{Panic, call_all, discard, pass_on};
 
-/// A token bucket that threads and tasks can share and wait on, like client-go's `flowcontrol.RateLimiter`. Clones
-/// share the bucket.
+/// A token bucket that threads and tasks can share and wait on, like client-go's `flowcontrol.RateLimiter`. All clones
+/// of a throttle share the bucket.
 ///
-/// Waiters get tokens in FIFO order. Each waiter reserves its own token. A cancelled wait returns its token, and later
-/// waiters move up in the queue. A waiter whose future is not polled does not delay later waiters, because their tokens
-/// are already reserved. The number of waiters is unlimited.
+/// Waiters get tokens in FIFO order. Each waiter reserves its own token. If a wait is cancelled, its token returns to
+/// the bucket, and later waiters move up in the queue. A waiter whose future is not polled does not delay later
+/// waiters, because their tokens are already reserved. The number of waiters is unlimited.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ struct State {
     /// Each waiter has reserved one token from this bucket, which may not be available yet.
     bucket: TokenBucket,
     /// The waiters in FIFO order. The first waiter always has a waker, except during its poll. When the first waiter
-    /// leaves the queue, it wakes the next one.
+    /// leaves the queue, it wakes the next waiter.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
@@ -58,7 +58,7 @@ struct State {
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// The error of a wait that ends without a token. A failed wait does not consume a token.
+/// The error of a wait that ends without a token. A wait with an error does not consume a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
@@ -75,7 +75,7 @@ pub enum ThrottleError {
 }
 
 impl<C: Clock> Throttle<C> {
-    /// Creates a throttle with a bucket that starts with `burst` tokens and gains `qps` tokens per second. See
+    /// Creates a throttle with a token bucket that starts with `burst` tokens and gains `qps` tokens per second. See
     /// [`TokenBucket`] for special values of `burst` and `qps`.
     pub fn new(qps: f64, burst: u32, clock: C) -> Self {
         let bucket = TokenBucket::new(qps, burst, clock.now());
@@ -83,7 +83,7 @@ impl<C: Clock> Throttle<C> {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), clock, qps }) }
     }
 
-    /// Creates a throttle that always has an available token.
+    /// Creates a throttle in which a token is always available.
     pub fn unlimited(clock: C) -> Self {
         Self::new(f64::INFINITY, 1, clock)
     }
@@ -100,7 +100,8 @@ impl<C: Clock> Throttle<C> {
         !state.stopped && state.bucket.try_accept(now)
     }
 
-    /// Ends all current and future waits with [`ThrottleError::Stopped`]. Repeated calls have no effect.
+    /// Stops the throttle. All current and future waits return [`ThrottleError::Stopped`]. Calling `stop` again has no
+    /// effect.
     ///
     /// # Panics
     ///
@@ -153,8 +154,8 @@ impl<C: Timer> Throttle<C> {
     /// Waits until a token is available, and takes it. The position in the queue is determined when the future is first
     /// polled.
     ///
-    /// A task that always finds a token yields to the other tasks on its thread after at most 128 tokens. With
-    /// `TokioClock`, the task yields according to tokio's cooperative budget.
+    /// If a task always gets a token without waiting, it yields to the other tasks on its thread after at most 128
+    /// tokens. With `TokioClock`, the task yields according to tokio's cooperative budget.
     ///
     /// # Errors
     ///
@@ -222,14 +223,14 @@ impl<C: Timer> Future for Accept<'_, C> {
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The position in the queue, and when the reserved token becomes available. `None` unless the waiter is in the
-    /// queue.
+    /// The position in the queue, and the time at which the reserved token becomes available. `None` unless the waiter
+    /// is in the queue.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait. If the wait is not over, returns when the caller should poll again. The throttle
-    /// may call the waker earlier.
+    /// Returns the result of the wait. If the wait is not over, returns the time at which the caller should poll again.
+    /// The throttle may call the waker earlier.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -262,8 +263,8 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Reserves a token. Returns `None` if the token is already available. If it is not, returns the position of the
-    /// new waiter and when its token becomes available.
+    /// Reserves a token. Returns `None` if the token is already available. If the caller has to wait, returns the
+    /// position of the new waiter, and the time at which its token becomes available.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -300,16 +301,16 @@ impl<C> Drop for Turn<'_, C> {
 }
 
 struct Left {
-    /// The caller must drop this waker outside the lock.
+    /// The waker of the removed waiter. The caller must drop it outside the lock.
     _own: Option<Waker>,
-    /// The waker of the new first waiter in the queue, which the caller must wake.
+    /// The waker of the new first waiter in the queue. The caller must call this waker.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns when the reserved token of a waiter becomes available. `latest` is the time that was computed when the
-    /// waiter joined the queue. The first waiter may get its token earlier, because other waiters may have returned
-    /// tokens.
+    /// Returns the time at which the reserved token of a waiter becomes available. `latest` is the time that was
+    /// computed when the waiter joined the queue. The first waiter may get its token earlier, because other waiters may
+    /// have returned tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;

@@ -14,7 +14,7 @@ pub fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Option<Panic
     calls.into_iter().map(|call| catch_unwind(AssertUnwindSafe(call)).err()).fold(None, first)
 }
 
-/// Returns the first of two panics, and discards the other one.
+/// Returns the first of two panics, and discards the second panic.
 pub fn first(earlier: Option<Panic>, later: Option<Panic>) -> Option<Panic> {
     if earlier.is_none() {
         return later;
@@ -23,8 +23,8 @@ pub fn first(earlier: Option<Panic>, later: Option<Panic>) -> Option<Panic> {
     earlier
 }
 
-/// Drops a panic that must not propagate. The panic hook has already reported it. If the payload panics in its `Drop`,
-/// leak the second payload, because its `Drop` may panic too.
+/// Drops a panic that must not propagate. The panic hook has already reported it. If the `Drop` of the payload panics,
+/// the payload of this second panic is leaked, because its `Drop` may panic as well.
 pub fn discard(panic: Option<Panic>) {
     forget(call_all([|| drop(panic)]));
 }

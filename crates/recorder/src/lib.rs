@@ -1,7 +1,7 @@
 //! Records the responses of a `ListWatch` in a file, and replays them to an informer in a test.
 //!
-//! This crate can turn an incident in a production cluster into a test. A program that records does not need to contain
-//! test code.
+//! With this crate, an incident in a production cluster can become a test. A program that records does not need to
+//! contain test code.
 //!
 //! ```
 //! use pintle_informer::{InformerConfig, SharedInformer};
@@ -37,7 +37,7 @@
 //! # Overview
 //!
 //! - A [`Recorder`] wraps a source and records its responses. The sources of several namespaces can
-//!   [share](Recorder::record) a file. The documentation of `Recorder` describes the file format.
+//!   [share](Recorder::record) a file. The documentation of `Recorder` describes the format of this file.
 //! - A [`Recording`] replays a file to an informer, with the recorded delays.
 
 #[cfg(any(test, fuzzing))]

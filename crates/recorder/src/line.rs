@@ -33,9 +33,9 @@ pub(crate) enum Record {
     Event(WatchEvent<RawObject>),
     Failed(Box<Failure>),
     End,
-    /// The recording has ended because the file has reached its size limit.
+    /// The recording has ended because its file has reached the size limit.
     Full,
-    /// The reason why recording stopped. The file does not contain later entries.
+    /// The reason why the recording stopped. The file contains no later entries.
     Lost(String),
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct Source {
     pub(crate) namespace: Option<String>,
 }
 
-/// The options of a request. The options are recorded for people who read the file.
+/// The options of a request, recorded for people who read the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Requested {
-    /// The namespace of the request. `None` means the namespace of the source, and an empty string means all
-    /// namespaces.
+    /// The namespace of the request, or an empty string for all namespaces. `None` means the namespace of the
+    /// recorded source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
     resource_version: String,
@@ -104,7 +104,7 @@ struct TooLarge {
 /// The maximum length of a header line, in bytes.
 const LONGEST: u64 = 256;
 
-/// If an object is too large, its entry type starts with this prefix.
+/// The prefix of the entry type if an object is too large to be recorded.
 const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {
@@ -122,14 +122,14 @@ impl Line {
         size_of::<Self>() + object
     }
 
-    /// Returns the header line and the body.
+    /// Returns the header line and the body of the entry.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let Self { at, call, record } = self;
         let (what, body) = record.written();
         [format!("{} {call} {what} {}\n", at.as_micros(), body.len()).as_bytes(), &body, b"\n"].concat()
     }
 
-    /// Reads the next entry. Returns `None` at the end of the file or if the last entry is incomplete.
+    /// Reads the next entry, or returns `None` at the end of the file or if the last entry is incomplete.
     pub(crate) fn read(file: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut header = String::new();
         file.by_ref().take(LONGEST).read_line(&mut header)?;
@@ -282,7 +282,7 @@ impl From<&WatchOptions> for Requested {
 impl From<TooLarge> for RawObject {
     fn from(found: TooLarge) -> Self {
         let TooLarge { key, uid, resource_version, size, limit } = found;
-        // Parsing cannot fail, because a server accepts only objects with valid names.
+        // Parsing should succeed, because a server accepts only objects with valid names.
         let key = key.and_then(|key| key.parse().ok());
         Oversized { key, uid, resource_version, size, limit }.into()
     }
@@ -299,8 +299,8 @@ impl From<&ApiError> for Failure {
             ErrorKind::Timeout(cause) => (Kind::Timeout, cause.to_string()),
             ErrorKind::Transport(cause) => (Kind::Transport, cause.to_string()),
             ErrorKind::Unauthenticated(cause) => (Kind::Unauthenticated, cause.to_string()),
-            // Record an unknown kind of error as a decode error. The reflector lists again after a decode error, as
-            // after most errors.
+            // Record an unknown kind of error as a decode error. The reflector lists again after a decode error,
+            // as after most errors.
             _ => (Kind::Decode, error.to_string()),
         };
         let line = error.request.as_deref();

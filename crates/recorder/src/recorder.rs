@@ -1,4 +1,4 @@
-//! Records the responses of a `ListWatch` in a file so that they can be replayed in tests.
+//! Records the responses of a `ListWatch` in a file, so that a test can replay them.
 
 use std::fs::OpenOptions;
 use std::future::Future;
@@ -18,16 +18,17 @@ use crate::writer::Lines;
 
 /// A [`ListWatch`] that wraps another `ListWatch` and records its responses. The recorder stores each request, each raw
 /// object and each error, together with the time. A [`Recording`](crate::Recording) replays these responses to an
-/// informer, so an incident can become a test.
+/// informer, so that an incident can become a test.
 ///
-/// **The file contains all objects as sent by the server, including the data of Secrets.** If the platform supports
-/// file permissions, only the owner of the file can read it. You must protect any copies of the file.
+/// **The file contains all objects as the server sent them, including the data of Secrets.** If the platform supports
+/// file permissions, only the owner of the file can read it. Copies of the file need the same protection.
 ///
 /// # The file
 ///
-/// The file consists of header lines, each followed by a body. A header line is `MICROSECONDS REQUEST TYPE BYTES`. The
-/// header line contains the time since the start of the recording, the number of the request (starting from 1), the
-/// type of the entry, and the length of the body. The body ends with a line feed.
+/// The file consists of header lines, each followed by a body. A header line has the format
+/// `MICROSECONDS REQUEST TYPE BYTES`. The fields of a header line are the time since the start of the recording, the
+/// number of the request (starting from 1), the type of the entry, and the length of the body. Each body ends with a
+/// line feed.
 ///
 /// | type | body |
 /// |---|---|
@@ -46,14 +47,14 @@ use crate::writer::Lines;
 /// | `LOST` | why recording stopped, in a few words; ignore all entries after it |
 ///
 /// A dedicated thread writes the entries to a buffer, and flushes the buffer if no more entries are queued. The source
-/// never waits for this thread. The recording stops if a write fails, for example because the disk is full, or if 64
-/// MiB of entries are queued. Therefore, a recording has no gaps. When recording stops, one warning is logged. The last
-/// entry in the file gives the reason if there is enough disk space for it. [`written`](Self::written) returns the
-/// error that stopped the recording. The informer itself continues normally.
+/// does not wait for this thread. The recording stops if a write fails, for example because the disk is full, or if 64
+/// MiB of entries are queued. A recording therefore has no gaps. When recording stops, the recorder logs one warning.
+/// The last entry in the file contains the reason if the disk has enough space for it. [`written`](Self::written)
+/// returns the error that stopped the recording. The informer itself continues without a recording.
 ///
 /// # Examples
 ///
-/// See the example of the [crate](crate).
+/// The documentation of the [crate](crate) contains an example.
 #[derive(Debug)]
 pub struct Recorder<L> {
     list_watch: L,
@@ -63,7 +64,7 @@ pub struct Recorder<L> {
 struct Log {
     path: PathBuf,
     resource: ApiResource,
-    /// The namespace of the first source.
+    /// The namespace of the source that created the recording file.
     namespace: Option<String>,
     began: Instant,
     calls: AtomicU64,
@@ -71,12 +72,12 @@ struct Log {
 }
 
 impl<L: ListWatch> Recorder<L> {
-    /// Records the responses of `list_watch` in a new file. The maximum size of the file is `limit` bytes.
+    /// Records the responses of `list_watch` in a new file of at most `limit` bytes.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file already exists, because a recording never overwrites a file. Also returns an error
-    /// if the file cannot be created or the operating system cannot start a thread.
+    /// Returns an error if the file already exists, because a recording does not overwrite files. Returns an error if
+    /// the file cannot be created or the operating system cannot start a thread.
     pub fn create(list_watch: L, path: impl AsRef<Path>, limit: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -130,16 +131,15 @@ impl<L: ListWatch> Recorder<L> {
     }
 
     /// Returns a future that completes when all recorders of the file are dropped and the file contains all entries. An
-    /// informer drops its recorder when it ends.
+    /// informer drops its recorder when the informer ends.
     ///
     /// # Errors
     ///
-    /// If the recording was stopped by an error, the future returns this error. Reaching the size limit is not an
-    /// error.
+    /// The future returns the error that stopped the recording, if any. Reaching the size limit is not an error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the wait and has no other effect.
+    /// Dropping the future only stops the wait.
     pub fn written(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<L> {
         self.log.lines.end()
     }
@@ -175,7 +175,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A page or a watch that a [`Recorder`] returns. Each item that the informer reads is recorded.
+/// A page or a watch that a [`Recorder`] returns. The recorder records each item that the informer reads from it.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,
@@ -216,7 +216,7 @@ impl Log {
         call
     }
 
-    /// Records the response to a request and wraps the response's stream.
+    /// Records the response to a request, and wraps the stream in the response.
     fn opened<S>(&self, call: u64, answer: Result<S, ApiError>) -> Result<S, ApiError> {
         let record = match &answer {
             Ok(_) => Record::Opened,

@@ -17,21 +17,21 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::line::{Line, Record, Source};
 
-/// A source that replays a recording to an informer in a test: see [`Recorder`](crate::Recorder).
+/// A source that replays the recording of a [`Recorder`](crate::Recorder) to an informer in a test.
 ///
-/// The source responds to requests in the recorded order, each after the recorded delay. If tokio's clock is paused,
-/// even the replay of a recording of many hours takes almost no time. The source ignores the options of requests.
-/// A request fails if the informer requests a list and the recording contains a watch, or vice versa. The informer's
-/// state then shows the error. After the last recorded response, further requests remain pending. If the file is
-/// incomplete, for example because the recording process was killed, all complete entries are replayed. Entries after a
-/// `FULL` or `LOST` entry are ignored.
+/// The source responds to requests in the recorded order, each after the recorded delay. With a paused tokio clock,
+/// even the replay of a recording of many hours takes almost no time. A recording ignores the options of requests. A
+/// request fails if the informer requests a list and the recording contains a watch, or vice versa. The informer's
+/// state then contains the error. Further requests after the last recorded response remain pending. If the file is
+/// incomplete, for example because the recording process was killed, the recording contains all complete entries. A
+/// recording ignores entries after a `FULL` or `LOST` entry.
 ///
-/// The delays between requests are not replayed, because the informer chooses them. To get the same delays, use the
-/// same `InformerConfig::seed` as in the recorded process.
+/// A recording does not replay the delays between requests, because the informer chooses them. To get the same delays,
+/// use the same `InformerConfig::seed` as in the recorded process.
 ///
 /// # Examples
 ///
-/// See the example of the [crate](crate).
+/// The documentation of the [crate](crate) contains an example.
 pub struct Recording<T> {
     /// The resource and the namespace of the replayed requests.
     source: Source,
@@ -39,14 +39,14 @@ pub struct Recording<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// The recorded requests that have not been replayed yet, by namespace. `None` means all namespaces.
+/// The recorded requests that have not been replayed yet, by namespace, or `None` for all namespaces.
 type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 
 /// A recorded request.
 struct Call {
     is_watch: bool,
     began: Duration,
-    /// The recorded responses to the request. Each response has the time since the start of the request.
+    /// The recorded responses to the request, with their times since the start of the request.
     records: VecDeque<(Duration, Record)>,
 }
 
@@ -92,8 +92,8 @@ impl<T> Recording<T> {
 
     /// Returns the source of one namespace, or of all namespaces for `None`. Use this source for an informer of several
     /// namespaces if [each of its sources was recorded](crate::Recorder::record). If a namespace is removed and added
-    /// again, the replay of this namespace continues after the last replayed request. Requests in a namespace without
-    /// recorded requests remain pending.
+    /// again, its replay continues after the last replayed request. Requests in a namespace that the file does not
+    /// contain remain pending.
     #[must_use]
     pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
         let mut source = self.source.clone();
@@ -162,7 +162,7 @@ impl<T: 'static> ListWatch for Recording<T> {
     }
 }
 
-/// Converts a recorded entry to the end of a stream or to the error of a stream.
+/// Converts a recorded entry to the end or the error of a stream.
 fn rest<I>(record: Record) -> Result<Option<I>, ApiError> {
     match record {
         Record::Failed(failure) => Err((*failure).into()),
@@ -183,7 +183,7 @@ impl<I> Stream for Replayed<I> {
     type Item = Result<I, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // The recording contains no more entries of this stream, so the stream remains pending.
+        // Return `Pending` if the recording contains no more entries of this stream.
         let Some((after, _)) = self.records.front() else { return Poll::Pending };
         let due = self.began + *after;
         if due > Instant::now() {

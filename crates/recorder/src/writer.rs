@@ -19,32 +19,32 @@ use crate::line::{Line, Record};
 
 /// The channel to the writer thread. When the channel is dropped, the thread writes the remaining lines and ends.
 pub(super) struct Lines {
-    /// `None` if the recording has stopped.
+    /// The sender to the writer thread, or `None` if the recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
-    /// The number of bytes that are queued in the channel, used to limit the channel's memory use.
+    /// The number of bytes in the channel, which limits the channel's memory use.
     waiting: Arc<AtomicUsize>,
-    /// The error that stopped the recording. This watch channel closes when the writer thread has ended.
+    /// The error that stopped the recording, in a watch channel that closes when the writer thread has ended.
     end: watch::Receiver<Option<Arc<io::Error>>>,
 }
 
-/// The state of the writer thread.
+/// Writes the lines of a recording to a file, on its own thread.
 struct Writer<W> {
     path: PathBuf,
     file: W,
-    /// The maximum length of the file, in bytes.
+    /// The maximum length of the recording file, in bytes.
     limit: u64,
-    /// The number of written bytes.
+    /// The number of bytes that were written to the file.
     written: u64,
-    /// The lines that were not written yet.
+    /// The lines that have not been written to the file yet.
     buffer: Vec<u8>,
     /// The time of the last line, relative to the start of the recording.
     at: Duration,
 }
 
-/// The maximum number of bytes in the channel. A fast source sends this many bytes in about a second.
+/// The maximum number of bytes in the channel. For comparison, a fast source sends this many bytes in about a second.
 const WAITING: usize = 64 << 20;
 
-/// The number of bytes per write if enough bytes are queued.
+/// The number of bytes per write to the file if enough bytes are queued.
 const BUFFER: usize = 64 << 10;
 
 /// The number of bytes that are reserved for the last entry of the recording.
@@ -53,13 +53,13 @@ const LAST: u64 = 64;
 const TOO_SLOW: &str = "the disk is too slow";
 
 impl Lines {
-    /// Starts a thread that writes to `file`. The file must be empty. `path` is used in logs.
+    /// Starts a thread that writes to `file`, which must be empty. Log messages contain `path`.
     pub(super) fn start(file: impl Write + Seek + Send + 'static, path: PathBuf, limit: u64) -> io::Result<Self> {
         let (sender, lines) = unbounded();
         let (ended, end) = watch::channel(None);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = waiting.clone();
-        // The thread logs to the same `tracing` subscriber as the caller of this function.
+        // Log to the same `tracing` subscriber as the caller of this function.
         let dispatch = dispatcher::get_default(Clone::clone);
         thread::Builder::new().name("informer-recorder".into()).spawn(move || {
             dispatcher::with_default(&dispatch, || {
@@ -73,10 +73,10 @@ impl Lines {
         Ok(Self { sender: Mutex::new(Some(sender)), waiting, end })
     }
 
-    /// Sends a line to the thread without waiting. If the thread falls too far behind, the recording ends with an entry
-    /// that gives this reason. Lines are sent in the order of their times.
+    /// Sends a line to the writer thread without waiting. If the thread falls too far behind, the recording ends with
+    /// an entry that gives this reason. Lines are sent in the order of their times.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
-        // Poisoning is ignored, because code that holds this lock never panics.
+        // Ignore poisoning, because no code panics while it holds this lock.
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lines) = &*sender else { return };
         let line = make();
@@ -126,7 +126,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// Returns the next line. If no line is queued, this method flushes the buffer before it waits for the next line.
+    /// Returns the next line, and flushes the buffer before waiting for a line.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -145,8 +145,8 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Ends the recording with an entry that contains the reason. The new entry overwrites the last incomplete entry,
-    /// so that it also fits on a full disk.
+    /// Ends the recording with an entry that contains the reason. This entry overwrites the last incomplete entry, so
+    /// that it also fits on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
         tracing::warn!(%path, %error, "cannot write the recording, which stops here");

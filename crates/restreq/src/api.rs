@@ -59,7 +59,8 @@ use crate::watch::{RawWatch, Watch};
 /// A typed client for one resource, in one namespace or in all namespaces. Cloning an `Api` is cheap.
 ///
 /// Methods accept an [`ObjectKey`] or a string to identify an object. If the `Api` is for one namespace or for a
-/// cluster-scoped kind, the string is the name of the object. Otherwise, the string is `namespace/name`.
+/// cluster-scoped kind, the string is the name of the object. In an `Api` for all namespaces of a namespaced kind, the
+/// string is `namespace/name`.
 ///
 /// # Cancel safety
 ///
@@ -67,7 +68,7 @@ use crate::watch::{RawWatch, Watch};
 ///
 /// # Examples
 ///
-/// With a Rust type:
+/// The following example uses a Rust type for the resource:
 ///
 /// ```
 /// use pintle_meta::{ApiError, ObjectMeta};
@@ -274,7 +275,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. Also returns an error if the request fails for another reason.
+    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<T, ApiError> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
@@ -310,7 +311,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails before the response headers arrive. The stream returns later errors.
+    /// Returns an error if the request fails before the response headers arrive. The returned stream reports errors
+    /// that occur later.
     ///
     /// # Examples
     ///
@@ -370,8 +372,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `AlreadyExists` if the object already exists. Also returns an error if the request fails for another
-    /// reason.
+    /// Returns `AlreadyExists` if the object already exists, or another error if the request fails.
     pub async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = match self.namespace_of(object.namespace()) {
             Ok(namespace) => {
@@ -389,8 +390,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Also returns
-    /// an error if the request fails for another reason.
+    /// Returns `Conflict` if the stored object has changed, `NotFound` if the object does not exist, or another error
+    /// if the request fails.
     pub async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)

@@ -26,15 +26,15 @@ use crate::metrics::Instruments;
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     pub(crate) header: Option<HeaderValue>,
-    /// The client certificate. Replaces the configured client certificate.
+    /// The client certificate, which replaces the configured client certificate.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The number of the renewal that returned these credentials, starting at 1. 0 if the credentials are never
+    /// The number of the renewal that returned these credentials, starting at 1, or 0 if the credentials are never
     /// renewed.
     pub(crate) run: u64,
 }
 
 impl Login {
-    /// Returns `true` if both logins have the same credentials. The renewals may differ.
+    /// Returns `true` if both logins have the same credentials, even if the credentials come from different renewals.
     fn is_same(&self, other: &Self) -> bool {
         self.header == other.header && self.pair == other.pair
     }
@@ -99,8 +99,7 @@ impl Credentials {
         }
     }
 
-    /// Returns new credentials after the server has rejected `used`. Returns `None` if no other credentials are
-    /// available.
+    /// Returns new credentials after the server has rejected `used`, or `None` if no other credentials are available.
     pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,

@@ -53,7 +53,7 @@ impl ServerBackoff {
 }
 
 /// Reads the environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION` of client-go, in whole
-/// seconds. Returns `None` unless both variables are set.
+/// seconds. Returns `None` if one of the variables is not set.
 pub(crate) fn config_from_env() -> Option<ItemBackoffConfig> {
     config_from(|name| std::env::var(name).ok())
 }

@@ -14,7 +14,7 @@ pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// A stream, which only the first attempt can send. Therefore, the client does not retry requests with a stream.
+    /// A stream, which can be sent only once, so the client does not retry requests with a stream.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -23,7 +23,7 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// Returns the size of the body in bytes. Returns `None` for a stream.
+    /// Returns the size of the body in bytes, or `None` for a stream.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),

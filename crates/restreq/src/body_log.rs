@@ -11,7 +11,8 @@ use crate::request::Request;
 /// The maximum size of a JSON body that is parsed for logging, in bytes.
 const MAX_PARSED: usize = 1 << 20;
 const REDACTED: &str = "[redacted]";
-/// The annotation that contains the entire object after a `kubectl apply`. The object may be a Secret.
+/// The annotation that contains the entire object after a `kubectl apply`. The annotated object may be a Secret, so the
+/// value of the annotation is redacted.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Words that identify secret fields. The value of a field is redacted if the name of the field contains one of these
 /// words, ignoring case, `-` and `_`.
@@ -22,7 +23,7 @@ const SECRET_NAMES: [&str; 9] =
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
-    /// Does nothing if body logging is disabled.
+    /// Logs the body of a request if body logging is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
         if let (Some(max_bytes), Body::Bytes(body)) = (self.logged(), &self.parts.body) {
             let body = self.text_to_log(body, max_bytes);
@@ -30,7 +31,7 @@ impl Request {
         }
     }
 
-    /// Does nothing if body logging is disabled.
+    /// Logs the body of a response if body logging is enabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
         if let Some(max_bytes) = self.logged() {
             let body = self.text_to_log(body, max_bytes);
@@ -48,8 +49,8 @@ impl Request {
 
     fn text_to_log(&self, body: &[u8], max_bytes: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path, because the body does not always show that the object is a Secret. For example, a patch of a
-        // Secret does not contain the kind.
+        // Check the path, because the body does not always show that the object is a Secret. A patch of a Secret, for
+        // example, does not contain the kind.
         if self.path().split('/').any(is_secret) { size(body) } else { redacted_text(body, max_bytes) }
     }
 }

@@ -43,7 +43,7 @@ impl Connection {
         Sender::new(self.clone())
     }
 
-    /// Returns the reader of the channel at `index` in [`Layout::inputs`]. May be called only once per index.
+    /// Returns the reader of the channel at `index` in [`Layout::inputs`]. Call this method only once per index.
     pub(crate) fn receiver(&self, index: usize) -> Receiver {
         Receiver::new(self.clone(), index)
     }
@@ -61,7 +61,7 @@ impl Connection {
     }
 
     /// Waits until `decide` returns a value. The first argument of `decide` is the content of the error channel. The
-    /// second argument describes how the connection ended, and is `None` while the connection is open.
+    /// second argument of `decide` describes how the connection ended, and is `None` while the connection is open.
     ///
     /// # Cancel safety
     ///

@@ -29,7 +29,7 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// # Retries
 ///
 /// If API Priority and Fairness rejects a request, the client waits for the delay that the server requests, and then
-/// retries the request. Other requests of the client do not wait for this delay.
+/// retries the request. Other requests of the client do not wait for the delay of a throttled request.
 ///
 /// # Tasks
 ///
@@ -38,8 +38,8 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// dropped.
 ///
 /// If the runtime of a connection is shut down or blocked, pending requests on this connection fail at their deadlines,
-/// and later requests use new connections. However, an established HTTP/2 connection remains in use while its runtime
-/// is blocked.
+/// and later requests use new connections. An established HTTP/2 connection remains in use while its runtime is
+/// blocked.
 ///
 /// # Tracing
 ///
@@ -120,22 +120,22 @@ pub(crate) struct Shared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The timeout for connecting to the server, including the TLS handshake. 30 s by default.
+    /// The timeout for connecting to the server, including the TLS handshake. The default is 30 s.
     ///
-    /// A DNS lookup by the operating system's resolver cannot be cancelled. Therefore, a slow lookup can delay the
-    /// shutdown of a tokio runtime for longer than this timeout.
+    /// A DNS lookup by the operating system's resolver cannot be cancelled, so a slow lookup can delay the shutdown of
+    /// a tokio runtime for longer than this timeout.
     pub connect: Duration,
-    /// The timeout for the response headers. 75 s by default, because kube-apiserver ends a request after 60 s with a
-    /// timeout error. The timeout starts when the request is sent. Each chunk of a [streaming
+    /// The timeout for the response headers. The default is 75 s, because kube-apiserver ends a request after 60 s with
+    /// a timeout error. The timeout starts when the request is sent. Each chunk of a [streaming
     /// body](crate::Request::body_stream) that is sent restarts the timeout. Streams ignore this timeout, because the
     /// server may not have any data to send yet.
     pub headers: Option<Duration>,
-    /// The maximum time to wait for the next part of a response body. 60 s by default. Watches and streams ignore this
-    /// timeout, because they can be idle for a long time. For watches and streams, HTTP/2 pings or TCP keep-alive
+    /// The maximum time to wait for the next part of a response body. The default is 60 s. Watches and streams ignore
+    /// this timeout, because they can be idle for a long time. For watches and streams, HTTP/2 pings or TCP keep-alive
     /// probes detect that the server is lost.
     pub idle: Option<Duration>,
-    /// The timeout for an entire request. `None` means that there is no timeout. Watches and streams ignore this
-    /// timeout. In a [`RestClientConfig`], the default is [`ClientConfig::timeout`].
+    /// The timeout for an entire request, or `None` for no timeout. Watches and streams ignore this timeout. In a
+    /// [`RestClientConfig`], the default is [`ClientConfig::timeout`].
     pub total: Option<Duration>,
 }
 
@@ -152,8 +152,7 @@ impl Default for Timeouts {
 
 const MAX_OBJECT: usize = 16 << 20;
 
-/// The configuration of a [`RestClient`]. Consists of a [`ClientConfig`] and of settings that are not part of a
-/// kubeconfig.
+/// The configuration of a [`RestClient`]: a [`ClientConfig`] and settings that are not part of a kubeconfig.
 ///
 /// # Examples
 ///
@@ -177,35 +176,35 @@ pub struct RestClientConfig {
     pub server: ClientConfig,
     /// The deadlines. By default, [`Timeouts::total`] is [`ClientConfig::timeout`].
     pub timeouts: Timeouts,
-    /// The `Accept` header of all requests. `application/json, */*` by default.
+    /// The `Accept` header of all requests, by default `application/json, */*`.
     pub accept: String,
     /// The maximum size of a response body that is read as a whole, in bytes. The default is 1 GiB, which is enough for
     /// a list of 150 000 large pods. In watches and in lists that are read item by item, [`ClientConfig::max_object`]
     /// limits the size of each object instead.
     pub max_body: usize,
-    /// Whether a request that is cancelled or times out drops its connection. The next request then uses another
-    /// connection. `false` by default.
+    /// Whether a request that is cancelled or times out drops its connection. After the connection was dropped, the
+    /// next request uses another connection. `false` by default.
     ///
     /// With HTTP/1.1, a cancelled request always drops its connection. With HTTP/2, requests share a connection, and it
-    /// takes 45 s to detect that the server is lost. Use this setting in a separate client for urgent requests such as
-    /// lease renewals. Do not open watches with this client, because they would share a connection with the urgent
-    /// requests.
+    /// takes 45 s to detect that the server is lost. Use `drop_connection_on_cancel` in a separate client for urgent
+    /// requests such as lease renewals. Do not open watches with a client for urgent requests, because the watches
+    /// would share a connection with these requests.
     pub drop_connection_on_cancel: bool,
     /// Whether to use HTTP/2, and how to ping idle connections. The default is [`Http2Config::of_process`], which reads
     /// environment variables.
     pub http2: Http2Config,
     /// The back-off for all requests of the client after responses with status 429 or 5xx. Each further response with
-    /// such a status increases the back-off, and any other response resets it. [`unthrottled`](Request::unthrottled)
-    /// requests do not wait.
+    /// status 429 or 5xx increases the back-off, and any other response resets it.
+    /// [`unthrottled`](Request::unthrottled) requests do not wait for the back-off.
     ///
     /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
     /// `KUBE_CLIENT_BACKOFF_DURATION`. The default is `None` unless both variables are set. Most clients do not need a
     /// back-off, because API Priority and Fairness protects the server. With a back-off, one rejected request delays
     /// all requests.
     pub backoff: Option<ItemBackoffConfig>,
-    /// Whether requests are subject to the rate limit and the back-off of the client. `true` by default. `false` makes
-    /// all requests [`unthrottled`](Request::unthrottled). Set `throttled` to `false` for a client that only sends
-    /// urgent requests, such as lease renewals.
+    /// Whether requests are subject to the rate limit and the back-off of the client. `true` by default. If `throttled`
+    /// is `false`, all requests are [`unthrottled`](Request::unthrottled). Set `throttled` to `false` for a client that
+    /// only sends urgent requests, such as lease renewals.
     pub throttled: bool,
     /// Whether to use the proxies in the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`
     /// if [`ClientConfig::proxy_url`] is `None`. `true` by default. If the field is `false`, the client ignores these
@@ -229,8 +228,8 @@ pub struct RestClientConfig {
     /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// Two kinds of client-go metrics are missing. `rest_client_exec_plugin_ttl_seconds` is the minimum over all
-    /// clients, but a metrics provider would add up the values of the clients. Metrics whose names start with
+    /// Two kinds of client-go's metrics are not supported. `rest_client_exec_plugin_ttl_seconds` is the minimum over
+    /// all clients, but a metrics provider would add up the values of the clients. Metrics whose names start with
     /// `rest_client_transport_` describe the transport cache of client-go, which has no equivalent here.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The maximum number of bytes of each body to log, at level TRACE with the target `pintle_restreq::body`. The
@@ -240,7 +239,7 @@ pub struct RestClientConfig {
     /// whose names suggest a token or a password. Streams, watches and lists that are read item by item are not logged.
     /// At log level 8, client-go logs 1,024 bytes of each body.
     pub logged_body: Option<usize>,
-    /// Whether to request gzip responses. `false` by default, unlike client-go. Watches and streams are never
+    /// Whether to request gzip responses. The default is `false`, unlike in client-go. Watches and streams are never
     /// compressed.
     ///
     /// kube-apiserver compresses responses that are larger than 128 KiB. Compression saves time on slow networks, but
@@ -338,7 +337,7 @@ impl RestClient {
     }
 
     /// Returns a client for requests whose paths start with `/api/v1` or `/apis/GROUP/VERSION`. The returned client
-    /// shares all other settings and the state with this client.
+    /// shares the connections, the rate limit and all other settings with this client.
     pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
         let root = format!("{}{}", self.shared.base.path, group_version.path());
         Self { shared: self.shared.clone(), root: root.into() }

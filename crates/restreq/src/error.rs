@@ -72,8 +72,8 @@ pub enum Error {
         /// Why the request is invalid.
         source: InvalidRequest,
     },
-    /// The last attempt of a write failed, but the server may have processed an earlier attempt. That attempt may have
-    /// changed the object, and may have caused a conflict.
+    /// The last attempt of a write failed, but the server may have processed an earlier attempt. The earlier attempt
+    /// may have changed the object, and may have caused a conflict.
     #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
         /// The error of the earlier attempt.
@@ -128,7 +128,7 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The connection failed. It is unknown whether the server processed the request.
+    /// The connection failed. After a lost connection, it is unknown whether the server processed the request.
     #[error("{request}: the connection failed: {message}")]
     Transport {
         /// The request.
@@ -178,8 +178,8 @@ impl Error {
         }
     }
 
-    /// Returns the reason in the server's [`Status`], if any. The status code is not checked. The methods of
-    /// [`ApiError`], such as [`is_not_found`](ApiError::is_not_found), also check the status code.
+    /// Returns the reason in the server's [`Status`], if any. This method does not check the status code, unlike the
+    /// methods of [`ApiError`], such as [`is_not_found`](ApiError::is_not_found).
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
@@ -193,7 +193,7 @@ impl Error {
         }
     }
 
-    /// Returns who throttled the request. Returns `None` if the request was not throttled.
+    /// Returns whether the client or the server throttled the request, or `None` if the request was not throttled.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {
             Self::Throttled { source, .. } => Some(Throttling::Client(source)),
@@ -351,8 +351,8 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why a request is invalid. Most `InvalidRequest` errors occur in a setter of the request. The request stores the
-/// first error.
+/// Why a request is invalid. Most `InvalidRequest` errors occur in a setter of the request, which stores the first of
+/// these errors.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {

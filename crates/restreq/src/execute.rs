@@ -164,7 +164,7 @@ impl Request {
         Ok(ByteStream::new(answer.into_body(), line, self.parts.idle_timeout))
     }
 
-    /// Sends the request and returns the response. The body is streamed.
+    /// Sends the request and returns the response. The body of the response is streamed.
     #[cfg(feature = "tower")]
     pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, Error> {
         self.preflight()?;
@@ -180,7 +180,7 @@ impl Request {
     /// # Errors
     ///
     /// If the request fails before the response headers arrive, returns the same errors as [`send`](Self::send). The
-    /// stream returns later errors.
+    /// returned stream reports errors that occur later.
     ///
     /// # Cancel safety
     ///
@@ -246,7 +246,7 @@ impl Request {
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
-    /// Sends the request without reading the response body. Waits for the response headers.
+    /// Sends the request and waits for the response headers, without reading the response body.
     async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
@@ -255,7 +255,7 @@ impl Request {
         self.in_span(line, open).await
     }
 
-    /// Runs `run` in the span of the request. The outcome is recorded in the span.
+    /// Runs `run` in the span of the request, and records the outcome in the span.
     async fn in_span<T>(
         &self,
         line: &Arc<RequestLine>,
@@ -414,7 +414,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns the response if its status indicates success. Converts a response with any other status to an error.
+    /// Returns the response if its status indicates success, and an error for any other status.
     async fn judge(
         &self,
         line: &Arc<RequestLine>,
@@ -493,7 +493,7 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Returns the deadline `span` from now, and `span` itself. Returns `None` if the deadline does not fit into an
+/// Returns the deadline that is `span` from now together with `span`, or `None` if the deadline does not fit into an
 /// `Instant`.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))

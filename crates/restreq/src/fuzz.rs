@@ -109,7 +109,7 @@ pub fn exec_output(bytes: &[u8]) {
     }
 }
 
-/// Checks a token file. The result must be a header whose `Debug` output does not contain the token, or an error
+/// Checks a token file. Parsing must return a header whose `Debug` output does not contain the token, or an error
 /// without the token.
 pub fn token_file(bytes: &[u8]) {
     match token::header(bytes) {
@@ -205,7 +205,7 @@ pub fn channel_messages(bytes: &[u8]) {
     let mut messages = Vec::new();
     while let Some((size, after)) = rest.split_first() {
         let (message, after) = after.split_at(after.len().min((*size).into()));
-        // Make some messages large.
+        // Repeat the data of long messages, because the size byte limits a message in the input to 255 bytes.
         let repeat = if message.len() > 250 { 300 } else { 1 };
         messages.push(Bytes::from(
             [&message[..message.len().min(1)], &message[message.len().min(1)..].repeat(repeat)].concat(),

@@ -36,7 +36,8 @@ pub(crate) enum Token {
 /// The maximum nesting depth, which is the same as in Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// The maximum size of a stored string in bytes. Object names have at most 253 bytes, so they always fit.
+/// The maximum size of a stored string in bytes. Object names have at most 253 bytes, so they are always shorter than
+/// this limit.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// Inside a literal such as `true`. The field contains the remaining bytes of the literal.
+    /// Inside a literal such as `true`. `Word` contains the remaining bytes of the literal.
     Word(&'static [u8]),
     Number(Number),
 }
@@ -82,7 +83,7 @@ impl Json {
     }
 
     /// Scans `bytes` up to and including the next token with a depth of at most `deepest`. Returns the number of bytes
-    /// that were scanned, and the token. The token is `None` if `bytes` does not contain such a token.
+    /// that were scanned and the token, or `None` instead of the token if `bytes` does not contain one.
     ///
     /// # Errors
     ///
@@ -110,8 +111,8 @@ impl Json {
         self.open.len()
     }
 
-    /// Returns the raw content of the last string or field name. Returns `None` if the string was nested too deeply or
-    /// was too long.
+    /// Returns the raw content of the last string or field name, or `None` if the string was nested too deeply or was
+    /// too long.
     pub(crate) fn text(&self) -> Option<&[u8]> {
         (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
     }
@@ -169,8 +170,8 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several bytes within a string. The first byte after a number is not consumed, and the
-    /// number is returned.
+    /// Consumes one byte, or several bytes within a string. After a number, this method does not consume the next byte
+    /// and returns the number.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];

@@ -25,8 +25,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// The layer receives each attempt of a request, including the full URL, the credentials and all headers except
 /// connection-level headers. The response of the layer is treated like a response of the server.
 ///
-/// - If the transport returns an error, the layer can return it unchanged or as the source of another error. In both
-///   cases, the client reports the error of the transport. All other errors of the layer are reported as
+/// - If the transport returns an error, the layer can return it unchanged or as the source of another error. The client
+///   reports the error of the transport in either case. All other errors of the layer are reported as
 ///   [`Error::Transport`](crate::Error::Transport), which means that the server may have processed the request.
 /// - The layer must preserve the extensions of requests and responses. The extensions of a request mark watches and
 ///   streams, which use separate connections. The extensions of a response contain the connection of a WebSocket.
@@ -180,7 +180,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready. The future returned by `call` waits for a connection.
+    /// The service is always ready, because the future returned by `call` waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }

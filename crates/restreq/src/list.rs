@@ -108,8 +108,8 @@ impl<E: From<Error>> ListStream<E> {
         }
     }
 
-    /// Decodes the metadata of the list from the JSON that surrounds the items. Must be called after the end of the
-    /// body.
+    /// Decodes the metadata of the list from the JSON that surrounds the items. This method must be called after the
+    /// end of the body.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
@@ -174,8 +174,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status` object, even if it also has the fields of a list. An informer would treat such an empty list as
-    // the deletion of all objects.
+    // Reject a `Status` object, even if it also has the fields of a list. An informer would treat such a `Status` as an
+    // empty list, and would therefore delete all objects.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Returns the fields that a manager applied and still owns, like client-go's `ExtractInto`. Returns `None` if the
 /// manager has not applied fields to `subresource`. An empty `subresource` refers to the main resource. The result
-/// includes `apiVersion`, `kind`, `name` and `namespace`, so the manager can modify and apply it.
+/// includes `apiVersion`, `kind`, `name` and `namespace`, so that the manager can modify the result and apply it.
 ///
 /// `object` must be the complete JSON that the server returned. `object` must not be a type with
 /// [`ObjectMeta`](pintle_meta::ObjectMeta), because `ObjectMeta` does not contain `managedFields`.
@@ -103,8 +103,8 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
     }
 }
 
-/// The parsed paths that refer to items of a list. A path identifies an item by its index, its value or its keys. With
-/// these maps, an item is not compared with every path.
+/// The parsed paths that refer to items of a list. A path identifies an item by its index, its value or its keys. These
+/// maps avoid a comparison of each list item with every path.
 #[derive(Default)]
 struct ItemPaths<'a> {
     paths: Vec<ItemPath<'a>>,
@@ -117,7 +117,7 @@ struct ItemPaths<'a> {
 
 struct ItemPath<'a> {
     fields: &'a Map<String, Value>,
-    /// The keys that identify the item, with their values. Empty if the path contains an index or a value.
+    /// The keys that identify the item, with their values. The map is empty if the path contains an index or a value.
     keys: BTreeMap<String, Value>,
 }
 
@@ -182,7 +182,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // Include only the prefix of the path element in the message, because the rest is a value of the object.
+        // Include only the prefix of the path element in the message, because the suffix is a value of the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }

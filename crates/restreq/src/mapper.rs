@@ -46,12 +46,12 @@ pub struct RestMapper {
     /// A counter for lookups and fetches. Each lookup and each fetch gets the next number, called its turn. Turns
     /// define the order of lookups and fetches.
     turns: AtomicU64,
-    /// The turn of the last invalidation of the cache. Documents that were fetched in an earlier turn are invalid.
+    /// The turn of the last invalidation of the cache. Documents from a fetch with an earlier turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
     /// The error and the turn of the last failed fetch.
     failed: Mutex<Option<(u64, ApiError)>>,
-    /// Held during a fetch. Lookups only acquire this lock after a cache miss.
+    /// A lock that is held during a fetch, and that a lookup acquires only after a cache miss.
     fetch_lock: tokio::sync::Mutex<()>,
 }
 
@@ -79,7 +79,8 @@ struct Known {
     /// group first.
     resources: Vec<DiscoveredResource>,
     missing: Vec<GroupVersion>,
-    /// The start time and the turn of the fetch. The turn orders fetches and lookups that have the same time.
+    /// The start time and the turn of the fetch. The turn defines the order of fetches and lookups that have the same
+    /// time.
     asked: Instant,
     turn: u64,
 }
@@ -103,7 +104,8 @@ pub enum MappingError {
     NoMatch {
         /// The name.
         name: String,
-        /// The groups whose discovery documents could not be fetched. One of these groups may contain the resource.
+        /// The groups whose discovery documents could not be fetched. One of the missing groups may contain the
+        /// resource.
         missing: Vec<GroupVersion>,
     },
     /// The discovery documents could not be fetched.
@@ -194,8 +196,9 @@ impl RestMapper {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Drops the cached discovery documents. Call this method after a resource was changed or deleted. No call is
-    /// necessary after a resource was created, because the documents are fetched again after a cache miss.
+    /// Drops the cached discovery documents. Call this method after a resource was changed or deleted. It is not
+    /// necessary to call this method after a resource was created, because the documents are fetched again after a
+    /// cache miss.
     pub fn invalidate(&self) {
         // The new turn also invalidates the result of a fetch in progress.
         self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -210,15 +213,15 @@ impl RestMapper {
         }
     }
 
-    /// Returns documents that were fetched after turn `after` and after the last invalidation. Fetches the documents if
-    /// necessary.
+    /// Returns documents that were fetched after turn `after` and after the last invalidation, and fetches the
+    /// documents if necessary.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let begun = self.turns.fetch_add(1, Ordering::Relaxed);
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents, or failed, while this one waited for the lock.
+        // Another lookup may have fetched the documents, or failed, while this lookup waited for the lock.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }

@@ -195,7 +195,7 @@ impl Drop for Timer<'_> {
 }
 
 /// The instruments of a metric. Instruments are created when their labels are first used. The number of instruments is
-/// limited, because there are only a few methods and status codes.
+/// small, because there are only a few methods and status codes.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {

@@ -1,4 +1,4 @@
-//! Buffers objects that do not exceed the size limit. Only the identity is extracted from larger objects.
+//! Buffers objects up to the size limit, and extracts only the identity of larger objects.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
@@ -11,7 +11,7 @@ pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
     size: u64,
-    /// The appended bytes. Empty once the size limit is exceeded.
+    /// The appended bytes. The buffer is empty once the size limit is exceeded.
     held: BytesMut,
     scanner: Option<IdentityScanner>,
 }
@@ -57,7 +57,7 @@ impl BoundedBuffer {
 }
 
 pub(crate) struct Found {
-    /// The watch event type. `None` for a list item, and for invalid JSON.
+    /// The watch event type, or `None` for a list item and for invalid JSON.
     pub(crate) event_type: Option<WatchEventType>,
     pub(crate) object: Oversized,
 }
@@ -70,8 +70,8 @@ struct IdentityScanner {
     /// The names of the fields that lead to the current position. Array indexes are omitted.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// The namespace. Empty if the object has no namespace, or if the namespace is `null`. `None` if the namespace is
-    /// not a string.
+    /// The namespace. An empty string means that the object has no namespace or a `null` namespace, and `None` means
+    /// that the namespace is not a string.
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,

@@ -32,7 +32,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Returns why `text` cannot be used as a path segment. Returns `None` if `text` is a valid path segment.
+/// Returns why `text` cannot be used as a path segment, or `None` if `text` is a valid path segment.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
         "." | ".." => Some("it may not be \".\" or \"..\""),
@@ -68,7 +68,7 @@ pub(crate) fn encode_path(path: String) -> String {
     }
 }
 
-/// The order of the parameters is preserved.
+/// Encodes the parameters of a query and preserves their order.
 pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     let mut query = String::new();

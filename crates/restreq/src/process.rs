@@ -21,11 +21,11 @@ use crate::websocket::WebSocket;
 /// stream, its field is `None`.
 ///
 /// - **Backpressure**: each stream buffers at most 64 KiB plus one message. All streams share one connection. While the
-///   buffer of one stream is full, the server cannot send data on any stream. Therefore, read stdout and stderr
-///   concurrently, or drop the unused stream. [`wait_with_output`](Self::wait_with_output) reads both streams.
+///   buffer of one stream is full, the server cannot send data on any stream, so read stdout and stderr concurrently,
+///   or drop the unused stream. [`wait_with_output`](Self::wait_with_output) reads both streams.
 /// - **End of the input**: the input of the command is closed when [`stdin`](Self::stdin) is shut down or dropped.
 ///   Servers before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which has no message for the end of the
-///   input. With these servers, the command never sees the end of its input, and shutting down `stdin` returns an
+///   input. With `v4.channel.k8s.io`, the command never sees the end of its input, and shutting down `stdin` returns an
 ///   error.
 /// - **End of the connection**: the connection is closed when the `AttachedProcess` and all of its streams have been
 ///   dropped. Input that was not flushed may be lost. A command that runs without a terminal may keep running in the
@@ -61,7 +61,7 @@ pub struct AttachedProcess {
     pub stdin: Option<ProcessInput>,
     /// The command's standard output. If the command runs in a terminal, this stream also contains the standard error.
     pub stdout: Option<ProcessOutput>,
-    /// The command's standard error. `None` if the command runs in a terminal.
+    /// The command's standard error, or `None` if the command runs in a terminal.
     pub stderr: Option<ProcessOutput>,
     /// The terminal, if the options requested one.
     pub terminal: Option<Terminal>,
@@ -85,7 +85,7 @@ pub struct ProcessInput(Sender);
 /// If a read returns `Pending`, no data has been consumed.
 pub struct ProcessOutput(Receiver);
 
-/// A command's terminal. Clones refer to the same terminal.
+/// A command's terminal. All clones of a `Terminal` refer to the same terminal.
 #[derive(Clone)]
 pub struct Terminal(Connection);
 
@@ -129,7 +129,8 @@ pub struct CommandOutput {
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ExecError {
-    /// The connection ended before the status of the command was received. The command may still run.
+    /// The connection ended before the status of the command was received. The command may still be running after the
+    /// connection has ended.
     #[error("{request}: the status of the command did not arrive: {message}")]
     Disconnected {
         /// The request.
@@ -147,8 +148,8 @@ pub enum ExecError {
         /// The server's status.
         status: Box<Status>,
     },
-    /// The server could not start the command, or the command was interrupted. For example, the container does not
-    /// exist or the node is unreachable.
+    /// The server could not start the command, for example because the container does not exist or the node is
+    /// unreachable, or the command was interrupted.
     #[error("{request}: {status}")]
     Failed {
         /// The request.
@@ -226,8 +227,8 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. The method first drops the streams in the fields of this value, which closes the
-    /// input and discards the output. To keep a stream, take it out of its field before calling this method.
+    /// Waits until the command ends. The method first drops the streams in the fields of this `AttachedProcess`, which
+    /// closes the input and discards the output. To keep a stream, take it out of its field before calling this method.
     ///
     /// # Errors
     ///
@@ -236,8 +237,8 @@ impl AttachedProcess {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the status of the command is not lost, and the next call returns it. The streams are
-    /// dropped.
+    /// If the future is dropped, the status of the command is not lost, and the next call returns it. Streams that the
+    /// method has already dropped are lost.
     pub async fn status(&mut self) -> Result<(), ExecError> {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
         self.wait().await
@@ -305,7 +306,7 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the terminal's size. If several sizes have not been sent yet, only the latest one is sent.
+    /// Changes the terminal's size. If several sizes have not been sent yet, only the latest size is sent.
     ///
     /// # Errors
     ///

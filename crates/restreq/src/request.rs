@@ -29,8 +29,8 @@ use crate::warning::WarningHandler;
 /// [`send`](Self::send).
 ///
 /// If a setter fails, the request stores the error, and most of the following setters have no effect. Sending such a
-/// request returns the stored error without any I/O. A request can be sent more than once, even concurrently. Each send
-/// has its own count of retries.
+/// request returns the stored error without any I/O. A request can be sent more than once, even concurrently. The
+/// client counts the retries of each send separately.
 ///
 /// # Examples
 ///
@@ -67,7 +67,8 @@ pub(crate) struct Parts {
     /// The beginning of the path, such as `/apis/apps/v1`, including the path prefix of the server URL.
     prefix: Arc<str>,
     subpath: String,
-    /// The query parameters, sorted by key. The values of a key are in the order of the calls that added them.
+    /// The query parameters, sorted by key. If a parameter was added several times, its values are in the order of the
+    /// calls.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
     /// The namespace. `None` and an empty string have different meanings, as described in
@@ -163,7 +164,8 @@ impl Request {
         self
     }
 
-    /// Sets the path and query from a URI such as `/api/v1/pods?limit=1`. Replaces all earlier parameters.
+    /// Sets the path and query from a URI such as `/api/v1/pods?limit=1`. This setter replaces all earlier query
+    /// parameters.
     pub fn request_uri(mut self, uri: &str) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -242,7 +244,7 @@ impl Request {
     }
 
     /// Adds each field of a struct as a query parameter. A field can be a string, a number, a boolean, or a list of
-    /// these types. For a list, one parameter per element is added. Absent fields are skipped.
+    /// these types. For a list, one parameter per element is added. Fields without a value are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -272,8 +274,8 @@ impl Request {
     }
 
     /// Sets the total timeout of the request, including all retries. Waiting for the rate limiter before the first
-    /// attempt is not included. Zero means no timeout. The timeout is also sent to the server, as the parameter
-    /// `timeout`. For watches and streams, only the server enforces the timeout.
+    /// attempt is not included. A timeout of zero means that there is no timeout. The timeout is also sent to the
+    /// server, as the parameter `timeout`. For watches and streams, only the server enforces the timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.parts.fault.is_none() {
             self.parts.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -288,23 +290,23 @@ impl Request {
         self
     }
 
-    /// Sets the maximum number of retries. 10 by default. This setter works even if an earlier setter has failed.
+    /// Sets the maximum number of retries, which is 10 by default. This setter works even if an earlier setter has
+    /// failed.
     ///
     /// A request is retried if the server asks for it with `Retry-After`, like in client-go. After a 5xx other than 501
     /// and 503, the server may already have made the change. Unlike in client-go, the following requests are not
-    /// retried in this case, because they could take effect twice:
+    /// retried after such a status, because they could take effect twice:
     ///
     /// - a create with `generateName`
-    /// - a JSON patch, unless it begins with a `test` operation for `/metadata/resourceVersion`. Only other `test`
-    ///   operations may precede this operation.
+    /// - a JSON patch, unless it tests `/metadata/resourceVersion` before any operation other than `test`
     /// - a POST to a subresource other than `binding`, `eviction` and `token`
     /// - a POST or PATCH to a proxy
     ///
     /// After a lost connection, only requests that are safe to repeat are retried.
     ///
-    /// If the request has no deadline, the total pause between attempts is limited to one minute. At this limit, or
-    /// when the client has no retry budget left, the request returns the last response. The retry budget grows by 0.2
-    /// retries with each request and by 50 retries per second, up to 500 retries.
+    /// If the request has no deadline, the total pause between attempts is limited to one minute. When the total pause
+    /// reaches one minute, or when the client has no retry budget left, the request returns the last response. The
+    /// retry budget grows by 0.2 retries with each request and by 50 retries per second, up to 500 retries.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.parts.max_retries = retries;
         self
@@ -384,7 +386,7 @@ impl Request {
         self
     }
 
-    /// Sets the request body. Does not set `Content-Type`.
+    /// Sets the request body. This setter does not set the header `Content-Type`.
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.body = Body::Bytes(bytes.into());
@@ -392,7 +394,8 @@ impl Request {
         self
     }
 
-    /// Sets the body to the content of a file. The file is read immediately. Does not set `Content-Type`.
+    /// Sets the body to the content of a file. The file is read immediately. This setter does not set the header
+    /// `Content-Type`.
     pub fn body_file(self, path: impl AsRef<Path>) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -404,7 +407,7 @@ impl Request {
     }
 
     /// Sets the body to a stream of chunks. A stream can only be sent once, so the request is never retried. If the
-    /// stream panics, the request fails. Does not set `Content-Type`.
+    /// stream panics, the request fails. This setter does not set the header `Content-Type`.
     pub fn body_stream(mut self, chunks: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Self {
         if self.parts.fault.is_none() {
             self.parts.body = Body::stream(chunks);
@@ -442,13 +445,13 @@ impl Request {
         group.unwrap_or_default()
     }
 
-    /// Stores an error. Does nothing if the request already contains an error.
+    /// Stores an error if the request does not contain an error yet.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.parts.fault.get_or_insert(fault);
         self
     }
 
-    /// This method does no I/O.
+    /// Returns an error if the request is invalid. This method does no I/O.
     pub(crate) fn preflight(&self) -> Result<(), Error> {
         let fault = match &self.parts.fault {
             Some(fault) => fault.clone(),

@@ -35,14 +35,15 @@ use crate::error::Error;
 ///   because the status may come from a proxy. If a retry that the table marks as "in doubt" fails, the error is
 ///   [`Error::Retried`].
 /// - A guarded write is a PUT or PATCH with a `resourceVersion`, a JSON patch that first tests the `resourceVersion`, a
-///   DELETE with a precondition, or a server-side apply. Repeating such a write does not change the cluster again.
+///   DELETE with a precondition, or a server-side apply. Repeating a guarded write does not change the cluster again.
 /// - An accumulating write could silently take effect twice if it were repeated. Accumulating writes are creates of a
 ///   generated name, all other JSON patches, and POST requests to a subresource other than `binding`, `eviction` and
 ///   `token`. POST and PATCH requests to a proxy also accumulate, because the application behind the proxy may process
 ///   a request twice. client-go repeats accumulating writes after all 5xx responses with `Retry-After`.
 /// - Other POST requests, such as the create of a named object, either fail or do no harm when they are repeated.
-/// - As in client-go, a failed connection attempt is not retried. The caller can safely retry it, with its own deadline
-///   and back-off. A request that has missed its deadline is not retried either.
+/// - As in client-go, a failed connection attempt is not retried. The caller can safely repeat the request after a
+///   failed connection attempt, with its own deadline and back-off. A request that has missed its deadline is not
+///   retried either.
 /// - A request whose body can only be read once is never retried.
 /// - All requests of a client share a retry [`Budget`]. The first retry does not count against the budget if the server
 ///   has not processed the request, or if a reused connection was already dead.
@@ -73,14 +74,14 @@ pub(crate) enum Repetition {
     Accumulates,
 }
 
-/// The outcome of an attempt, as far as it matters for retries.
+/// The outcome of an attempt, with the details that matter for retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// 429 or 501 with `Retry-After`. The server did not process the request.
+    /// The server responded with 429 or 501 and `Retry-After`, and did not process the request.
     Refused(Duration),
-    /// 503 with `Retry-After`.
+    /// The server responded with 503 and `Retry-After`.
     Unavailable(Duration),
-    /// Another 5xx with `Retry-After`.
+    /// The server responded with another 5xx status and `Retry-After`.
     ServerError(Duration),
     /// The server did not process the request.
     Unprocessed,
@@ -88,7 +89,7 @@ pub(crate) enum Outcome {
     Lost,
     /// A reused connection was lost after the request was sent. The connection has most likely died while it was idle.
     Stale,
-    /// Anything else, including success.
+    /// Every outcome that does not permit a retry, including success.
     Final,
 }
 
@@ -190,8 +191,9 @@ impl Outcome {
 /// The API server forwards requests for the subresource `proxy` to a program in the cluster.
 const PROXY: &str = "proxy";
 
-/// The subresources of POST requests that are repeated as in client-go. A create request has no subresource. A second
-/// eviction is like a second DELETE, a second binding fails, and a second token does no harm.
+/// The subresources of POST requests that are repeated as in client-go. A create request has no subresource, so the
+/// list contains the empty string. A second eviction is like a second DELETE, a second binding fails, and a second
+/// token does no harm.
 const REPEATABLE_POSTS: [&str; 4] = ["", "binding", "eviction", "token"];
 
 impl Repetition {
@@ -239,7 +241,8 @@ fn has_generated_name(body: &Body) -> bool {
 }
 
 /// Returns `true` if `body` is a JSON patch that first tests the `resourceVersion`. If the patch was already applied,
-/// this test fails. Any other test can pass twice, for example a test of the `uid` in a patch that adds a list item.
+/// this test fails when the patch is sent again. Any other test can pass twice, for example a test of the `uid` in a
+/// patch that adds a list item.
 fn tests_resource_version(body: &Body) -> bool {
     #[derive(Deserialize)]
     struct Operation {
@@ -248,7 +251,7 @@ fn tests_resource_version(body: &Body) -> bool {
     }
     let Body::Bytes(text) = body else { return false };
     let operations = serde_json::from_slice::<Vec<Operation>>(text).unwrap_or_default();
-    // Operations before the test could change the tested value.
+    // Consider only tests before the first other operation, because other operations could change the tested value.
     let mut tests = operations.iter().take_while(|operation| operation.op == "test");
     tests.any(|test| test.path == "/metadata/resourceVersion")
 }
@@ -281,7 +284,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Servers ignore a `resourceVersion` of `0`, so such a write is unconditional.
+    /// Servers ignore a `resourceVersion` of `0`, so a write with this version is unconditional.
     fn has_resource_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }

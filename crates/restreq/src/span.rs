@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::request::Request;
 
 impl Request {
-    /// The span includes all attempts. [`RestClient`](crate::RestClient) documents the fields.
+    /// Creates the span of a request, which includes all attempts. [`RestClient`](crate::RestClient) documents the
+    /// fields.
     pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
         tracing::debug_span!(
             "request",
@@ -30,8 +31,8 @@ impl Request {
     }
 }
 
-/// Renders the URL template when a subscriber displays it. If the feature `log` of tracing is enabled, span fields are
-/// evaluated even without a subscriber. Therefore, the template must be rendered lazily.
+/// Renders the URL template only when a subscriber displays it. The template must be rendered lazily, because the
+/// feature `log` of tracing evaluates span fields even without a subscriber.
 struct Template<'a>(&'a Request);
 
 impl fmt::Display for Template<'_> {

@@ -27,7 +27,7 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
 /// Returns the `Status` object in a response body, or creates a `Status` from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(status_from_code(code, headers, body, subject)));
-    // A proxy may combine a 5xx status with the body of another response. Such a body does not prove that the server
+    // A proxy may combine a 5xx status with the body of another response, so the body does not prove that the server
     // rejected this request.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
@@ -112,7 +112,8 @@ fn status_from_code(code: StatusCode, headers: &HeaderMap, body: &[u8], subject:
     }
 }
 
-/// Removes control characters and truncates the text to 2 KiB.
+/// Returns the first 2 KiB of a text body, with control characters replaced by spaces. Returns an empty string for
+/// other media types.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     const ENOUGH: usize = 2048;
     let is_text = match headers.get(CONTENT_TYPE) {

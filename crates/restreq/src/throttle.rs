@@ -18,7 +18,7 @@ pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 /// client-go's default.
 const DEFAULT_BURST: u32 = 10;
 
-/// Shorter waits are not logged.
+/// The minimum duration of a wait that is logged.
 const MIN_LOGGED_WAIT: Duration = Duration::from_millis(50);
 
 impl Throttle {

@@ -12,7 +12,7 @@ pub(crate) use parse::parse_all;
 pub struct Warning {
     /// The warning code. Kubernetes itself always uses 299.
     pub code: u16,
-    /// The component that sent the warning. `-` if it is unknown.
+    /// The component that sent the warning, or `-` if the component is unknown.
     pub agent: String,
     /// The human-readable text.
     pub text: String,

@@ -181,7 +181,8 @@ impl<E> RawWatch<E> {
     }
 
     /// Returns the error for a response that ends in the middle of a frame, for example because a proxy is shut down.
-    /// The error is the same as for a lost connection. The caller can resume the watch after the last complete event.
+    /// An incomplete frame causes the same error as a lost connection. The caller can resume the watch after the last
+    /// complete event.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -199,7 +200,7 @@ impl<E: From<Error>> Stream for RawWatch<E> {
     }
 }
 
-/// Describes what is wrong with a frame. The text that [`Error::Decode`] adds is omitted.
+/// Describes what is wrong with a frame, without the text that [`Error::Decode`] adds.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),

@@ -1,4 +1,4 @@
-//! The WebSocket handshake. Frames are read and written by tungstenite.
+//! The WebSocket handshake, after which tungstenite reads and writes the frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // Disable the timeout, because the client would send it as a query parameter. The server would then end the
+            // Disable the timeout, because the client would send it as a query parameter, and the server would end the
             // session when the timeout expires.
             .timeout(Duration::ZERO);
         let line = request.line();
@@ -59,7 +59,7 @@ impl Request {
     }
 }
 
-/// Checks the response headers of a WebSocket handshake. Returns the chosen subprotocol.
+/// Checks the response headers of a WebSocket handshake, and returns the chosen subprotocol.
 fn check(headers: &HeaderMap, key: &str, protocols: &[&'static str]) -> Result<&'static str, String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !text(UPGRADE).eq_ignore_ascii_case("websocket") {

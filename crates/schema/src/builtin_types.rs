@@ -14,14 +14,13 @@ pub(super) struct BuiltinTypes {
     kinds: HashMap<(&'static str, &'static str), &'static str>,
 }
 
-/// Returns the type table. The first call parses it.
+/// Returns the type table, which the first call parses.
 pub(super) fn table() -> &'static BuiltinTypes {
     static TABLE: OnceLock<BuiltinTypes> = OnceLock::new();
     TABLE.get_or_init(|| BuiltinTypes::read(TEXT))
 }
 
 impl BuiltinTypes {
-    /// Returns the struct at `index` in the type table.
     pub(super) fn struct_at(&self, index: u16) -> &Struct {
         &self.structs[usize::from(index)]
     }
@@ -160,7 +159,7 @@ impl BuiltinTypes {
     }
 }
 
-/// Parses a list key with the form `name[:default]`. The default is JSON.
+/// Parses a list key with the form `name[:default]`. The default value is written as JSON.
 fn list_key(text: &str) -> ListKey {
     let (name, default) = text.split_once(':').unwrap_or((text, ""));
     ListKey { name: name.into(), default: serde_json::from_str(default).ok() }

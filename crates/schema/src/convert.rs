@@ -34,7 +34,7 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.into_findings()? })
 }
 
-/// Reads arbitrary JSON without changing numbers. Reports only duplicate members.
+/// Reads arbitrary JSON without changing numbers. The only findings are duplicate members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = feed_json(body, Untyped { reader: &mut reader, path: None, ignores_duplicates: false })?;

@@ -1,6 +1,6 @@
 //! Converts the structural schema of a custom resource to the types that also describe built-in kinds.
 //!
-//! The resulting types contain only the information needed for patches and field management. Validation, pruning and
+//! The resulting types contain only the properties that patches and field management need. Validation, pruning and
 //! defaulting use the structural schema directly.
 
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub(super) fn root(structural: &Json) -> Type {
     }
 }
 
-/// Returns the type for a schema. `preserve` is true if an enclosing schema preserves unknown fields. In server-side
-/// apply, kube-apiserver then accepts unknown fields at any depth, and prunes them afterwards.
+/// Returns the type for a schema. `preserve` is true if an enclosing schema preserves unknown fields. If it is true,
+/// server-side apply accepts unknown fields at any depth, like kube-apiserver, which prunes them afterwards.
 fn node(schema: &Json, preserve: bool) -> Type {
     let is_set = |name: &str| schema[name].as_bool() == Some(true);
     let preserve = preserve || is_set("x-kubernetes-preserve-unknown-fields");

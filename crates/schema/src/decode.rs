@@ -15,9 +15,9 @@ use crate::finding::StrictFinding;
 pub enum BodyFormat<'a> {
     /// JSON text.
     Json,
-    /// YAML, parsed by [`read_yaml`](super::read_yaml).
+    /// YAML that [`read_yaml`](super::read_yaml) has parsed.
     Yaml(&'a Yaml),
-    /// Protobuf. Supported only for built-in kinds.
+    /// Protobuf, which is supported only for built-in kinds.
     Protobuf,
 }
 
@@ -32,15 +32,15 @@ pub struct Expected<'a> {
 
 /// Decodes a request body into an object.
 ///
-/// - For a built-in kind, the function fills in a missing apiVersion or kind, and drops unknown fields. The returned
+/// - For a built-in kind, `decode` fills in a missing apiVersion or kind, and drops unknown fields. The returned
 ///   object has exactly the fields and number formats that Go's JSON encoder would write.
-/// - For a custom resource, defaulting and dropping of unknown fields apply only inside `metadata`. The kind in the
-///   body may differ from the expected kind. Validation reports this error later. The caller must check the version
-///   with [`check_version`], which also rejects a missing version.
+/// - For a custom resource, `decode` fills in defaults and drops unknown fields only inside `metadata`. The kind in
+///   the body may differ from the expected kind, because validation reports this error later. The caller must check
+///   the version with [`check_version`], which also rejects a missing version.
 ///
-/// Unknown and duplicate fields are reported in document order, with two exceptions. Duplicate YAML keys come first,
+/// Unknown and duplicate fields are reported in document order, with two exceptions: duplicate YAML keys come first,
 /// and unknown metadata fields of a custom resource come last. Depending on the `fieldValidation` option of the
-/// request, the server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
+/// request, the server ignores the reported fields, sends warnings or returns the error of [`strict_error`].
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ struct ReadObject {
     api_version: String,
     kind: String,
     reader: Reader,
-    /// The findings of the YAML parser. All other findings are in the reader.
+    /// The findings of the YAML parser. The reader contains all other findings.
     yaml_findings: Vec<StrictFinding>,
 }
 
@@ -149,7 +149,7 @@ pub fn not_an_object_message(patched: &Json) -> String {
 }
 
 fn not_an_object(value: &Json) -> String {
-    /// kube-apiserver first decodes a body into a Go struct of this type. The text is the type as printed by Go.
+    /// The Go type into which kube-apiserver first decodes a body, as printed by Go.
     const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
     format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", value.type_name())
 }
@@ -160,7 +160,7 @@ pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Opti
     strict_decoding_error(findings).map(|error| cannot_be_handled(expected, &error))
 }
 
-/// Returns the text of [`strict_error`] without the kind at the start, which kube-apiserver uses in errors about
+/// Returns the text of [`strict_error`] without the kind at the start. kube-apiserver uses this text in errors about
 /// patches.
 ///
 /// As in kube-apiserver, the text first lists all duplicate YAML keys, one per line, and then all other findings.
@@ -192,7 +192,7 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 ///
 /// # Errors
 ///
-/// Returns kube-apiserver's error message if the version or the kind is not the expected value.
+/// Returns kube-apiserver's error message if the version or the kind does not match `expected`.
 fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
     let actual_version = if version.is_empty() { expected.api_version } else { version };
     let actual_kind = if kind.is_empty() { expected.schema.kind() } else { kind };
@@ -207,7 +207,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
     let is_list = actual_kind.strip_suffix("List").is_some_and(|item| Schema::knows(actual_version, item));
     let why =
         if Schema::knows(actual_version, actual_kind) || is_list || (actual_version, actual_kind) == ("v1", "List") {
-            // kube-apiserver converts to the internal type in the Go package of the group.
+            // The message names the internal type of the kind, which is in the Go package of the API group.
             let package = expected.api_version.split_once('/').map_or("core", |(group, _)| group);
             let package = package.split('.').next().unwrap_or_default();
             let (from, to) = (version(actual_version), expected.schema.kind());
@@ -222,7 +222,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
     )))
 }
 
-/// The name of kube-apiserver's scheme, which refers to a line in the source code of kube-apiserver.
+/// The name of kube-apiserver's scheme in error messages, which is a line in its source code.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
 /// Returns `true` if kube-apiserver no longer serves the version, but its scheme still contains the expected kind in
@@ -263,7 +263,7 @@ fn is_removed(version: &str, expected: &Expected<'_>) -> bool {
         }
 }
 
-/// Checks that a decoded object has the expected version.
+/// Checks that the version of a decoded object is the expected version.
 ///
 /// # Errors
 ///

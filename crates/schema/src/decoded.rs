@@ -8,7 +8,7 @@ use crate::finding::StrictFinding;
 /// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The decoded object. Contains only fields that its type declares.
+    /// The decoded object, which contains only fields that its type declares.
     pub object: Json,
     /// The unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,
@@ -24,7 +24,7 @@ pub enum BodyError {
     /// The kind or version of the object does not match the request.
     #[error("{0}")]
     OtherKind(String),
-    /// A value in the body has the wrong type or format.
+    /// A field in the body has a value of the wrong type or format.
     #[error("{0}")]
     Value(String),
 }

@@ -1,10 +1,10 @@
-//! Short descriptions of built-in types and their fields, parsed for each OpenAPI document.
+//! Short descriptions of built-in types and their fields, which are parsed again for each OpenAPI document.
 
 use std::collections::HashMap;
 
 const TEXT: &str = include_str!("descriptions.txt");
 
-/// Maps a type name and a field name to a description. The field name is empty for the description of the type itself.
+/// Maps a type name and a field name to a description. An empty field name maps to the description of the type.
 pub(super) struct Descriptions(HashMap<(&'static str, &'static str), &'static str>);
 
 impl Descriptions {

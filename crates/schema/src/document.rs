@@ -33,7 +33,7 @@ impl JsonNode {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not JSON. The error message is similar to Go's.
+    /// Fails if the text is not JSON. The error message is similar to the message of Go.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
         feed_json(body, AsWritten)
     }
@@ -44,7 +44,7 @@ impl JsonNode {
         self.into_value_with(plain_number)
     }
 
-    /// Like [`into_value`](Self::into_value), but does not convert numbers.
+    /// Works like [`into_value`](Self::into_value), but does not convert numbers.
     pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }

@@ -14,8 +14,8 @@ pub(super) struct StructFields<'r> {
     path: Option<&'r FieldPath<'r>>,
     /// The fields that have been read, as a bit set.
     seen: u128,
-    /// Whether the same struct occurred earlier in the document. For a repeated struct, `out` starts with the members
-    /// of the earlier occurrence.
+    /// Whether the same struct occurred earlier in the document. If `true`, `out` starts with the members of the
+    /// earlier occurrence.
     is_repeated: bool,
     out: Map,
 }
@@ -42,7 +42,7 @@ impl<'r> StructFields<'r> {
         self.reader
     }
 
-    /// Reads the value of an object member. The name has already been read.
+    /// Reads the value of an object member, after the caller has read the name.
     pub(super) fn read_member<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let Some(index) = self.struct_type.field_index(name) else { return self.skip_unknown(name, members) };
         let field = &self.struct_type.fields[index];
@@ -97,14 +97,14 @@ impl<'r> StructFields<'r> {
     }
 }
 
-/// Returns the bit of a field in [`StructFields::seen`]. A test of the type table checks that structs have at most 128
-/// fields.
+/// Returns the bit of a field in [`StructFields::seen`]. The bits fit into a `u128`, because a test of the type table
+/// checks that no struct has more than 128 fields.
 fn bit(index: usize) -> u128 {
     u32::try_from(index).ok().and_then(|index| 1_u128.checked_shl(index)).unwrap_or_default()
 }
 
 /// Returns `true` if Go keeps the earlier value of a field when the field occurs again with the value null. In Go, null
-/// clears lists, maps and most types that implement `Unmarshaler`.
+/// clears lists, maps and values of most types that implement `Unmarshaler`.
 pub(super) fn survives_null(ty: &Type, earlier: &Json) -> bool {
     match ty {
         Type::Struct { .. } => true,

@@ -12,13 +12,13 @@ pub enum StrictFinding {
     Unknown(String),
     /// A member occurs more than once in the same object.
     Duplicate(String),
-    /// A YAML map contains a key more than once. Contains the complete message with the line number.
+    /// A YAML map contains a key more than once. The string is the complete message with the line number.
     DuplicateYamlKey(String),
-    /// A problem with a field of a JSON patch. Contains the complete message.
+    /// A problem with a field of a JSON patch. The string is the complete message.
     Other(String),
 }
 
-/// The maximum number of findings for one body. Kubernetes has the same limit.
+/// The maximum number of findings for one body. Kubernetes has the same limit on the number of findings.
 const MAX_FINDINGS: usize = 100;
 /// The maximum total length of the findings of a body, in bytes. A limit is necessary because a single path can be as
 /// long as the body.
@@ -63,7 +63,7 @@ pub(super) struct FieldPath<'a> {
 pub(super) enum PathSegment<'a> {
     /// A declared field of a struct.
     Field(&'a Struct, &'a Field),
-    /// Any other member.
+    /// A member that is not a declared field.
     Member(&'a str),
     /// An item of a list.
     Item(usize),
@@ -85,7 +85,7 @@ impl FieldPath<'_> {
             PathSegment::Field(_, field) => field.name.as_str(),
             PathSegment::Member(name) => name,
             PathSegment::Item(index) => {
-                // Writing to a string cannot fail.
+                // The result is ignored, because writing to a string cannot fail.
                 let _ = write!(text, "[{index}]");
                 return;
             }
@@ -97,7 +97,7 @@ impl FieldPath<'_> {
     }
 
     /// Returns the path in the format of Go's errors, such as `PodSpec.spec.containers`: the name of the innermost
-    /// struct, followed by the names of all fields on the path. List indices and map keys are omitted.
+    /// struct, followed by the names of all fields on the path. The path does not contain list indices and map keys.
     pub(super) fn go_path(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;

@@ -1,9 +1,9 @@
-//! Numbers, unpaired surrogates and error messages as in Go, which differ from `serde_json`.
+//! Handles numbers, unpaired surrogates and error messages like Go, which differs from `serde_json`.
 
 use serde_json::{Error, Number};
 
 /// Returns the number that Go writes after decoding `number`. Go keeps 64-bit integers and converts all other numbers
-/// to floats. A float with an integral value is written as an integer that consists of the float's shortest digits,
+/// to floats. Go writes a float with an integral value as an integer, which consists of the float's shortest digits,
 /// padded with zeros. If this integer fits into 64 bits, Go later decodes it as an integer.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {

@@ -27,9 +27,9 @@
 //!
 //! # Bounds
 //!
-//! Functions that parse bytes accept at most [`DEEPEST`] levels of nested lists and objects. Functions run in linear
-//! time in the size of the input, except where documented otherwise. Functions with a `Json` argument recurse once per
-//! nesting level.
+//! Functions that parse bytes accept at most [`DEEPEST`] levels of nested lists and objects. The running time of a
+//! function is linear in the size of its input, unless its documentation says otherwise. Functions with a `Json`
+//! argument recurse once per nesting level of this argument.
 
 use pintle_json::Json;
 
@@ -65,8 +65,8 @@ pub use document::JsonNode;
 pub use finding::{StrictFinding, push_finding};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// The maximum nesting depth of lists and objects in a request body. Reading, writing and dropping a value are
-/// recursive, so a much deeper value would overflow the stack. serde_json has the same limit.
+/// The maximum nesting depth of lists and objects in a request body. Functions that read, write or drop a value are
+/// recursive, so a much deeper value would overflow the stack. serde_json has the same nesting limit.
 pub const DEEPEST: usize = 127;
 
 /// The schema of a Kubernetes kind.
@@ -147,7 +147,8 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
 /// The result of parsing YAML: the first document with findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
-/// Parses a YAML 1.1 body like Kubernetes. Only the first document is read. An empty body is null.
+/// Parses a YAML 1.1 body like Kubernetes. The function reads only the first document, and parses an empty body as
+/// null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
@@ -163,8 +164,8 @@ pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
-/// Decodes the text of a YAML or JSON file. The file must be UTF-8, or UTF-16 with a byte order mark. The byte order
-/// mark is removed.
+/// Decodes the text of a YAML or JSON file. The file must be UTF-8, or UTF-16 with a byte order mark. The returned text
+/// does not contain the byte order mark.
 ///
 /// # Errors
 ///
@@ -173,12 +174,13 @@ pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str
     yaml::text(bytes)
 }
 
-/// Returns an iterator over the documents in a YAML text, converted to JSON. The iterator ends after the first error.
+/// Returns an iterator over the documents in a YAML text, converted to JSON. The iterator ends after the first document
+/// with an error.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
-/// Decodes the metadata of an embedded object, such as a pod template.
+/// Decodes the metadata of an embedded object, such as the metadata in a pod template.
 ///
 /// # Errors
 ///
@@ -187,7 +189,7 @@ pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }
 
-/// Returns the type of the `metadata` of objects.
+/// Returns the type of an object's `metadata`.
 pub fn object_meta() -> Type {
     builtin_types::table().named("meta.ObjectMeta").unwrap_or(Type::Any)
 }

@@ -1,4 +1,5 @@
-//! Reads whole objects. In built-in kinds, all fields have types. In custom resources, only `metadata` has a type.
+//! Reads whole objects. All fields of a built-in kind have types, but only the `metadata` of a custom resource has a
+//! type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
@@ -42,7 +43,7 @@ impl Sink for ObjectSink<'_> {
     }
 }
 
-/// The members read so far.
+/// The members of the object that have been read so far.
 enum ObjectMembers<'r> {
     BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
@@ -79,8 +80,8 @@ impl<'r> ObjectMembers<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. The member is reported as an unknown
-    /// field, but Go uses its value for built-in kinds. A value of the wrong type is always an error.
+    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. This member is reported as an
+    /// unknown field, but Go uses its value for built-in kinds. If the value has the wrong type, decoding fails.
     fn read_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
@@ -132,12 +133,12 @@ impl TypeMeta {
     }
 }
 
-/// The values of `apiVersion` or `kind` read so far.
+/// The values of the member `apiVersion` or `kind` that have been read so far.
 pub(super) struct TypeMetaField {
     name: &'static str,
-    /// The last string value.
+    /// The last value that is a string.
     text: String,
-    /// The number of members with exactly this name, including case.
+    /// The number of members whose name matches exactly, including case.
     count: usize,
     /// The JSON type of the first value that is not a string or null.
     wrong_type: Option<&'static str>,
@@ -151,7 +152,7 @@ impl TypeMetaField {
     fn read_value<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
         self.set(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
         self.count += 1;
-        // The first duplicate is reported at the end of the object.
+        // The first duplicate is reported only at the end of the object.
         if self.count > 2 {
             reader.report_duplicate(self.path());
         }

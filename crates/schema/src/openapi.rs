@@ -96,7 +96,7 @@ impl Schemas {
 
     fn of_field(&mut self, struct_type: &Struct, field: &Field) -> Json {
         let mut schema = match field.ty {
-            // `fieldsV1` is the only field of type `Any` with its own named schema.
+            // `fieldsV1` is the only field of type `Any` that has a named schema.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }
@@ -187,7 +187,7 @@ impl Schemas {
         let name = name(struct_type);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
-            // Insert the name before creating the schema, because a struct can refer to itself.
+            // Insert the name before the schema is created, because a struct can refer to itself.
             self.made.insert(name, Json::Null);
             self.pending.push(struct_type.clone());
         }
@@ -227,7 +227,8 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Returns `true` if the struct is atomic in server-side apply. A field can override this setting for its own value.
+/// Returns `true` if the struct is atomic in server-side apply. A field whose type is this struct can override the
+/// setting.
 fn is_atomic(struct_type: &Struct) -> bool {
     matches!(table().named(struct_type.name), Some(Type::Struct { atomic: true, .. }))
 }
@@ -259,7 +260,7 @@ mod tests {
         for (pointer, begins) in [
             ("/io.k8s.api.core.v1.Pod/description", "A set of containers"),
             ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
-            // The same description is used for all fields named `reason`.
+            // The table has a single description for all fields named `reason`.
             ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
             ("/io.k8s.api.core.v1.Pod/properties/spec/description", "The containers of the pod"),
         ] {

@@ -33,7 +33,8 @@ pub enum PatchError {
     /// kube-apiserver's patch library.
     #[error("{0}")]
     Inapplicable(String),
-    /// Status 422 without details: a `test` operation of a JSON patch failed. Contains the path of the tested value.
+    /// Status 422 without details: a `test` operation of a JSON patch failed. The string is the path of the tested
+    /// value.
     #[error("testing value {0} failed: test failed")]
     TestFailed(String),
     /// Status 422 without details: applying the patch exceeds a cost limit.
@@ -72,8 +73,9 @@ impl PatchBody {
         JsonPatch::read(body).map(Self::Json)
     }
 
-    /// Parses the JSON patch of a MutatingAdmissionPolicy. In a patch of a policy, a `test` operation with the value
-    /// null always fails. In a patch parsed by [`json`](Self::json), this operation succeeds if the value is absent.
+    /// Parses the JSON patch of a MutatingAdmissionPolicy. In such a patch, a `test` operation with the value null
+    /// always fails. If [`json`](Self::json) has parsed the patch, this operation succeeds if the tested value is
+    /// absent.
     ///
     /// # Errors
     ///
@@ -82,7 +84,7 @@ impl PatchBody {
         Ok(Self::Json(JsonPatch::read(body)?.with_differing_nulls()))
     }
 
-    /// Parses a merge patch. For requests with `fieldValidation=Ignore`, `validated` must be `false`.
+    /// Parses a merge patch. `validated` must be `false` for requests with `fieldValidation=Ignore`.
     ///
     /// # Errors
     ///
@@ -106,7 +108,7 @@ impl PatchBody {
         }
     }
 
-    /// Parses a strategic merge patch. A null patch changes nothing.
+    /// Parses a strategic merge patch. If the body is null, the patch changes nothing.
     ///
     /// # Errors
     ///
@@ -124,7 +126,7 @@ impl PatchBody {
         matches!(self, Self::Json(patch) if patch.is_empty())
     }
 
-    /// Returns the findings about duplicate and unknown members of the patch body.
+    /// Returns the duplicate and unknown members of the patch body.
     pub fn findings(&self) -> &[StrictFinding] {
         match self {
             Self::Json(patch) => patch.findings(),
@@ -154,7 +156,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the patch as quoted in error messages.
+    /// Returns the patch in the form in which error messages quote it.
     pub fn display_text(&self) -> String {
         match self {
             Self::Json(patch) => patch.display_text(),

@@ -1,4 +1,4 @@
-//! The protobuf format of built-in kinds, the preferred format of Go clients.
+//! The protobuf format of built-in kinds, which Go clients prefer.
 //!
 //! A body consists of four magic bytes and an envelope. The envelope contains the encoded object with its version and
 //! kind. The field numbers of messages are in the type table (`types.txt`). This module converts between protobuf

@@ -23,7 +23,7 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// The exponent of the smallest unit, 10⁻⁹. Smaller fractions are rounded up.
+/// The exponent of the smallest unit, 10⁻⁹. Fractions of this unit are rounded up.
 const FINEST: i64 = -9;
 /// The exponent of the smallest unit in a `ResourceList`, 10⁻³.
 const MILLI: i64 = -3;
@@ -93,14 +93,14 @@ impl fmt::Display for Quantity {
 
 /// Parses a quantity and formats it like Go. Returns `None` if `text` is not a quantity.
 ///
-/// If the exponent is a multiple of three, Go leaves most quantities unchanged, such as `1E3`, `+1` and `1.500`. All
-/// other quantities are rewritten with the largest unit that does not require a fraction. If no unit is large enough,
-/// Go omits the unit, which changes the amount.
+/// If the exponent is a multiple of three, Go leaves most quantities unchanged, such as `1E3`, `+1` and `1.500`. Go
+/// writes all other quantities with the largest unit that does not require a fraction. If no unit is large enough, Go
+/// omits the unit, which changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
 
-/// Like [`canonical`], but returns Go's error message on failure.
+/// Works like [`canonical`], but returns Go's error message on failure.
 ///
 /// # Errors
 ///
@@ -125,7 +125,7 @@ pub fn written_in_list(text: &str) -> Result<String, &'static str> {
 }
 
 /// Parses a quantity and returns its amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a
-/// quantity. If an amount is too large, the result is an amount far above 2⁶³.
+/// quantity. If the amount does not fit into an `i128`, returns `i128::MAX`, or `-i128::MAX` for a negative amount.
 pub fn nanos(text: &str) -> Option<i128> {
     read(text).ok().map(|number| number.nanos())
 }
@@ -138,9 +138,9 @@ struct Number {
     /// The decimal exponent of the last digit, at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go keeps the parsed text.
+    /// Whether Go writes the number as the text from which it was parsed.
     kept: bool,
-    /// The exponent of the last digit in the parsed text, before any rounding.
+    /// The exponent of the last digit in the parsed text, before rounding.
     written_power: i64,
 }
 
@@ -213,7 +213,7 @@ fn increment(digits: &mut String) {
 
 struct Parts<'a> {
     negative: bool,
-    /// The digits before the decimal point, without leading zeros. `0` if all digits are zeros.
+    /// The digits before the decimal point, without leading zeros. The string is `0` if all digits are zeros.
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
@@ -263,7 +263,7 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // For the amount zero, `digits` is empty, so the exponent of the unit has no effect.
+    // If the amount is zero, `digits` is empty, so the exponent of the unit has no effect.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
@@ -396,7 +396,7 @@ mod tests {
             ("9999999999999999999999999999".into(), "9999999999999999999999999999"),
             (nines.clone(), &*nines),
             (format!("0.{nines}"), "1"),
-            // An amount with a binary unit is capped at the maximum.
+            // Amounts with a binary unit are limited to the maximum of a 64-bit integer.
             ("7Ei".into(), "7Ei"),
             ("8Ei".into(), "9223372036854775807"),
             ("-100Ei".into(), "-9223372036854775807"),

@@ -18,21 +18,21 @@ use super::types::{Scalar, Type, Union};
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
     /// The findings about unknown metadata fields of a custom resource, which are reported after all other findings.
-    /// `None` for built-in kinds.
+    /// For built-in kinds, this field is `None`.
     unknown: Option<Vec<StrictFinding>>,
     /// The total length of all paths converted to text so far, in bytes.
     path_bytes: usize,
-    /// The first error about a value. Reading continues after this error, because a later syntax error takes
+    /// The first error about a value. The reader continues after this error, because a later syntax error takes
     /// precedence.
     error: Option<BodyError>,
     /// Whether numbers in untyped values are kept unchanged.
     verbatim: bool,
-    /// The items that were removed from a list because it occurred again with fewer items, keyed by the path of the
-    /// list. The items are in reverse order.
+    /// The items that were removed from a list because the list occurred again with fewer items. The map is keyed by
+    /// the path of the list, and its items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
-/// The maximum of [`Reader::path_bytes`]. Beyond this limit, the reader does not report findings.
+/// The maximum of [`Reader::path_bytes`]. After this limit is reached, the reader does not report any more findings.
 const MAX_PATH_BYTES: usize = 16 << 20;
 
 impl Reader {
@@ -52,7 +52,8 @@ impl Reader {
         self.error.map_or(Ok(self.findings), Err)
     }
 
-    /// Returns the findings without checking for errors. Call this method only if values cannot have errors.
+    /// Returns the findings without checking for errors. Call this method only if the values that were read cannot
+    /// cause errors.
     pub(super) fn into_duplicates(self) -> Vec<StrictFinding> {
         self.findings
     }
@@ -66,9 +67,9 @@ impl Reader {
         add_finding(findings, &mut self.path_bytes, StrictFinding::Unknown, path);
     }
 
-    /// Takes the items that were removed from a list because it occurred again with fewer items. Go only shortens the
-    /// slice, so these items reappear when the list occurs again with more items. Returns no items if the list has not
-    /// occurred before.
+    /// Takes the items that were removed from a list because the list occurred again with fewer items. Go only shortens
+    /// the slice, so the removed items reappear if the list later occurs with more items. Returns no items if the list
+    /// has not occurred before.
     fn take_cut_off(&mut self, path: Option<&FieldPath<'_>>, occurred_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
@@ -77,7 +78,7 @@ impl Reader {
         cut_off.filter(|_| occurred_before).unwrap_or_default()
     }
 
-    /// Stores the items that a list lost, because the list may occur again.
+    /// Stores the items that were removed from a list, because the list may occur again with more items.
     fn keep_cut_off(&mut self, path: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
             && let Some(path) = self.path_text(path)
@@ -102,8 +103,8 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Returns `true` if the body is a custom resource. For custom resources, duplicate members are also reported in
-    /// untyped values.
+    /// Returns `true` if the body is a custom resource. In a custom resource, duplicate members of untyped values are
+    /// also reported.
     pub(super) fn is_custom_resource(&self) -> bool {
         self.unknown.is_some()
     }
@@ -134,8 +135,8 @@ pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) ty: &'r Type,
     pub(super) path: Option<&'r FieldPath<'r>>,
-    /// The value of an earlier occurrence of the same struct field or list item. As in Go, a struct is decoded into the
-    /// fields of the earlier struct.
+    /// The value from an earlier occurrence of the same struct field or list item. As in Go, a struct is decoded into
+    /// the fields of this earlier struct.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -209,7 +210,7 @@ impl<'r> Typed<'r> {
         Self { earlier: None, ..self }
     }
 
-    /// Reads the items of a list. As in Go, the items of a list that occurs again are decoded into the earlier items.
+    /// Reads the items of a list. If a list occurs again, its items are decoded into the earlier items, as in Go.
     fn items<'de, A: SeqAccess<'de>>(self, ty: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
         let mut cut_off = self.reader.take_cut_off(self.path, !earlier.is_empty());
@@ -268,7 +269,7 @@ impl<'r> Typed<'r> {
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) path: Option<&'r FieldPath<'r>>,
-    /// Whether to ignore duplicate members.
+    /// Whether to ignore duplicate members instead of reporting them.
     pub(super) ignores_duplicates: bool,
 }
 

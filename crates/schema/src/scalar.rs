@@ -15,7 +15,7 @@ use super::types::Scalar;
 pub(super) enum ScalarError<'a> {
     /// The value has the wrong JSON type or is out of range.
     Type(Primitive<'a>),
-    /// The value is a string in the wrong format. Contains Go's error.
+    /// The value is a string in the wrong format. The string is Go's error message.
     Form(String),
 }
 
@@ -116,7 +116,8 @@ fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
 
 fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // Unlike RFC 3339, jiff accepts a space instead of the `T`, times without seconds, and zones in brackets.
+    // jiff accepts some texts that RFC 3339 does not allow: a space instead of the `T`, times without
+    // seconds, and zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
     if strict { text.parse().map_err(|_| unparsable()) } else { Err(unparsable()) }

@@ -10,9 +10,9 @@ use serde_json::{Error, Number};
 
 use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
-/// Receives JSON values from a parser and builds a result during parsing.
+/// Receives JSON values from a parser, and builds a result from them.
 pub(super) trait Sink: Sized {
-    /// The result for a value.
+    /// The result that the sink builds from a value.
     type Out;
 
     fn primitive(self, found: Primitive<'_>) -> Self::Out;
@@ -55,7 +55,7 @@ impl Primitive<'_> {
         }
     }
 
-    /// Converts the scalar to a JSON value. Numbers are converted like in Go.
+    /// Converts the scalar to a JSON value. Numbers are converted as in Go.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -68,7 +68,7 @@ impl Primitive<'_> {
 ///
 /// # Errors
 ///
-/// Fails if the text is not JSON. The error message is similar to Go's.
+/// Fails if the text is not JSON. The error message is similar to the message of Go.
 pub(super) fn feed_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
     // Parse valid UTF-8 directly, because the lossy conversion is much slower and rarely necessary.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
@@ -86,7 +86,7 @@ pub(super) fn feed_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
 ///
 /// # Errors
 ///
-/// Fails if the deserializer fails. Sinks never fail.
+/// Fails only if the deserializer fails, because a sink does not return errors of its own.
 pub(super) fn feed<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
     Seed(sink).deserialize(from)
 }
@@ -163,8 +163,8 @@ impl<S: Sink> Seed<S> {
     fn visit<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // The number is out of range. `serde_json` rejects these numbers itself if its feature
-            // `arbitrary_precision` is disabled.
+            // The number is out of range. Without its feature `arbitrary_precision`, `serde_json` rejects these
+            // numbers itself.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.primitive(Primitive::Number(number))),
         }

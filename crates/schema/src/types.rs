@@ -18,14 +18,14 @@ pub enum Type {
     Struct {
         /// The struct with the fields.
         struct_type: StructRef,
-        /// Whether the struct is atomic in server-side apply, which means that all fields have the same owners.
+        /// Whether the struct is atomic in server-side apply, which means that all of its fields have the same owners.
         atomic: bool,
     },
     /// A map with arbitrary keys.
     Map(Arc<MapType>),
     /// A list of items.
     List(Arc<ListType>),
-    /// A value of one of several types. Used only in the JSON schemas of CustomResourceDefinitions.
+    /// A value of one of several types. Only the JSON schemas of CustomResourceDefinitions contain such values.
     Union(Union),
 }
 
@@ -52,7 +52,7 @@ pub enum Scalar {
     Time,
     /// A time with a precision of one microsecond.
     MicroTime,
-    /// A duration, such as `1h0m0s`.
+    /// A duration in Go's format, such as `1h0m0s`.
     Duration,
     /// A byte string, encoded in base64.
     Bytes,
@@ -94,7 +94,7 @@ pub struct ListType {
 /// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// The items have no identity. The whole list has a single set of owners.
+    /// The items are not identified. The list as a whole has a single set of owners.
     Atomic,
     /// Each list item is identified by its value.
     Set,
@@ -118,13 +118,14 @@ pub struct Struct {
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all members that are not in `fields`. If `None`, other members are not allowed.
+    /// The type of all members that are not in `fields`. If `rest` is `None`, the struct has no other members.
     pub rest: Option<Type>,
     /// The indices of the fields in the protobuf message, sorted by field number.
     pub numbered: Vec<usize>,
     /// The indices of the fields that Go writes even if they are empty.
     pub(super) always: Vec<usize>,
-    /// The name length and index of each field, sorted by length and then by name. Most lookups compare only lengths.
+    /// The name length and index of each field, sorted by length and then by name. Most lookups only compare the
+    /// lengths of names.
     by_name: Vec<(usize, usize)>,
 }
 
@@ -191,8 +192,8 @@ pub struct Field {
     pub required: bool,
     /// How strategic merge patches merge the field.
     pub merge: Merge,
-    /// The path in protobuf: the numbers of the embedded messages that contain the field, and then the number of the
-    /// field. Empty if the field does not exist in protobuf.
+    /// The path of the field in protobuf: the numbers of the embedded messages that contain the field, and then the
+    /// number of the field. The path is empty if the field does not exist in protobuf.
     pub number: Vec<u32>,
 }
 
@@ -215,9 +216,9 @@ pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// The index of a built-in struct in the type table. An index allows a struct to contain its own type.
+    /// The index of a built-in struct in the type table. With an index, a struct can contain its own type.
     BuiltIn(u16),
-    /// A custom resource's struct.
+    /// A struct of a custom resource.
     Custom(Arc<Struct>),
 }
 

@@ -23,13 +23,13 @@ use crate::finding::StrictFinding;
 
 pub(super) use emitter::{write, write_line};
 
-/// The prefix of YAML errors in Kubernetes tools.
+/// The prefix of YAML errors in Kubernetes.
 pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
-/// The maximum total size of all anchored nodes and their aliases, in bytes. For comparison, Go accepts about 400,000
-/// nodes.
+/// The maximum total size of all anchored nodes and their aliases, in bytes. For comparison, Go allows documents with
+/// aliases to expand to about 400,000 nodes.
 const MAX_ALIASED: usize = 16 << 20;
 
 /// Parses the first document of a YAML body. Each duplicate key is reported as a finding, and its last value is kept.
@@ -45,7 +45,8 @@ fn first(body: &[u8]) -> Yaml {
     YamlDocuments::new(&text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
 }
 
-/// Decodes a UTF-8 file, or a UTF-16 file with a byte order mark. The byte order mark is removed.
+/// Decodes a UTF-8 file, or a UTF-16 file with a byte order mark. The returned text does not contain the byte order
+/// mark.
 pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -104,16 +105,16 @@ struct YamlReader<'p, 'a> {
     findings: Vec<StrictFinding>,
     /// The keys of the last map that was read or copied, with their lines.
     places: Vec<KeyMark>,
-    /// A value that JSON cannot represent, as in Go's error message.
+    /// A value in the document that JSON cannot represent, in the form of Go's error message.
     unsupported: Option<&'static str>,
 }
 
 /// The text and line of a key for a finding about a duplicate key.
 #[derive(Clone)]
 struct KeyMark {
-    /// The key, as in Go's error message.
+    /// The key, in the form of Go's error message.
     shown: String,
-    /// The line of the value.
+    /// The line number of the value.
     line: usize,
 }
 
@@ -157,8 +158,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go parses the whole document before decoding values, so a later syntax error takes precedence. Parsing stops
-        // early only if the document exceeds a limit.
+        // Go parses the whole document before it decodes values, so a later syntax error takes precedence over an error
+        // in a value. Stop parsing early only if the document exceeds a limit.
         let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
         while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
         let node = read?;
@@ -210,8 +211,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a map and reports duplicate keys. The maps in the value of a `<<` key are merged at the position of this
-    /// key.
+    /// Reads a map and reports duplicate keys. If the map contains a `<<` key, the maps in its value are merged at the
+    /// position of this key.
     fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut map = YamlMembers::default();
         loop {
@@ -271,7 +272,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the text of the key, and its form in Go's error messages. These messages quote strings.
+    /// Reads a key. Returns the text of the key, and its form in Go's error messages, which quote strings.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -379,8 +380,8 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text that is used for a map key, and the text
-/// in Go's error messages.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text that represents the number in a map key,
+/// and the text in Go's error messages.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,
@@ -408,7 +409,7 @@ fn plain(text: &str) -> JsonNode {
     }
 }
 
-/// Parses a number. As in Go, the first character determines whether a text can be a number.
+/// Parses a number. As in Go, only a text with certain first characters can be a number.
 fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;
@@ -450,8 +451,8 @@ fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// Converts a number with an exponent from Rust's notation to Go's notation. Returns `None` if Go does not use an
-/// exponent.
+/// Converts a number with an exponent from Rust's notation to Go's notation. Returns `None` if Go would write the
+/// number without an exponent.
 fn general(printed: &str) -> Option<String> {
     let (digits, exponent) = printed.split_once('e')?;
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
@@ -464,7 +465,7 @@ fn float(text: &str) -> Option<Number> {
     text.parse().ok().and_then(Number::from_f64)
 }
 
-/// Returns `true` for the merge key `<<`. A quoted `<<` is an ordinary key.
+/// Returns `true` for the merge key `<<`, but not for a quoted `<<`, which is an ordinary key.
 fn merges(key: &YamlEvent) -> bool {
     let YamlEvent::Scalar { text, plain, properties } = key else { return false };
     let merge = properties.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));

@@ -1,5 +1,5 @@
 //! Closes the connections of slow clients, with the same timeouts as kube-apiserver. If kube-apiserver has no timeout
-//! for a phase of a request, the timeout of another phase is used.
+//! for a phase of a request, this module uses the timeout of another phase.
 
 use std::io;
 use std::pin::Pin;
@@ -18,19 +18,19 @@ use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
 /// The timeout for receiving a request head, measured from its first byte. For the first request of a connection, the
-/// timeout starts when the connection is accepted.
+/// timeout starts when the server accepts the connection.
 const HEAD: Duration = Duration::from_secs(32);
 /// The timeout for a connection that has no open requests.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long after the deadline of a request the server may still send the response, such as the timeout error.
+/// The time after a request's deadline in which the server may still send the response, such as the timeout error.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// Records when the client of a connection sends bytes and when responses end. These times determine when the server
-/// closes the connection.
+/// Records when the client of a connection sends bytes and when responses end. From these times, the server computes
+/// when to close the connection.
 #[derive(Debug)]
 pub struct Activity {
     state: Mutex<ConnectionState>,
-    /// Wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
+    /// Wakes [`overdue`](Self::overdue) when the deadline of the connection becomes earlier.
     earlier_deadline: Notify,
     /// The memory of the received bytes that do not belong to an open request yet.
     head: Mutex<RequestHead>,
@@ -42,20 +42,20 @@ struct ConnectionState {
     http2: bool,
     open: usize,
     answer_by: Option<Instant>,
-    /// When the last response was completed. `None` before the first request.
+    /// The time at which the last response was completed, or `None` before the first request.
     idle_since: Option<Instant>,
-    /// When the first byte of the next request head arrived.
+    /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// When the incomplete HTTP/2 header block began. `None` if there is no incomplete header block. There may be open
-    /// requests on other streams at the same time.
+    /// The time at which the incomplete HTTP/2 header block began, if there is one. Other streams of the connection
+    /// may have open requests at the same time.
     block: Option<Instant>,
     connected: Instant,
-    /// When [`Activity::overdue`] wakes up next. `overdue` is not woken if the deadline becomes later.
+    /// The time at which [`Activity::overdue`] wakes up next, which a later deadline does not change.
     next_check: Option<Instant>,
 }
 
 impl ConnectionState {
-    /// Returns when the connection must be closed if the client makes no progress.
+    /// Returns the time at which the server must close the connection if the client makes no progress.
     fn deadline(&self) -> Option<Instant> {
         let block = self.block.map(|started| started + HEAD);
         self.deadline_without_block().into_iter().chain(block).min()
@@ -70,8 +70,8 @@ impl ConnectionState {
     /// Returns the deadline that the connection would have without an incomplete header block.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // If a response on an HTTP/2 connection misses its deadline, the connection stays open. A client that does
-            // not read one of its streams must not lose its other streams.
+            // Keep an HTTP/2 connection open if one of its responses misses its deadline. A client that does not read
+            // one of its streams must not lose its other streams.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -83,7 +83,7 @@ impl ConnectionState {
 }
 
 impl Activity {
-    /// Creates the record of a new connection. The memory of its request heads is taken from the budget `heads`.
+    /// Creates the record of a new connection. The memory of its request heads counts towards the budget `heads`.
     pub fn new(heads: Heads) -> Arc<Self> {
         let connected = Instant::now();
         let state = ConnectionState {
@@ -119,8 +119,8 @@ impl Activity {
         Ok(OpenRequest { activity: self.clone(), _head: head })
     }
 
-    /// Suspends the timeouts for request heads until the returned guard is dropped. Call this after a connection has
-    /// been upgraded to WebSocket.
+    /// Suspends the timeouts for request heads until the returned guard is dropped. Call this method after a
+    /// connection has been upgraded to WebSocket.
     pub fn hold_open(self: &Arc<Self>) -> OpenRequest {
         self.change(|state| state.open += 1);
         OpenRequest { activity: self.clone(), _head: self.heads.begin() }
@@ -153,7 +153,7 @@ impl Activity {
         self.state().open == 0
     }
 
-    /// Completes when the client misses a deadline.
+    /// Waits until the client misses a deadline.
     pub async fn overdue(&self) {
         loop {
             let deadline = self.state().schedule_check();
@@ -186,7 +186,7 @@ impl Activity {
     }
 }
 
-/// A guard for a request whose response is incomplete.
+/// A guard for a request whose response is not complete.
 #[derive(Debug)]
 pub struct OpenRequest {
     activity: Arc<Activity>,
@@ -205,8 +205,8 @@ impl Drop for OpenRequest {
 
 /// A response body that keeps its request marked as open until the body is dropped.
 ///
-/// On HTTP/2, the body passes its data to hyper in small chunks. If the client does not read a stream, hyper buffers
-/// only one chunk of it.
+/// On HTTP/2, the body passes its data to hyper in small chunks. hyper therefore buffers only one chunk for a stream
+/// that the client does not read.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: crate::body::ResponseBody,
@@ -218,7 +218,7 @@ pub struct TrackedBody {
 const PIECE: usize = 64 << 10;
 
 impl TrackedBody {
-    /// Wraps a response body. The request is marked as open until the returned body is dropped.
+    /// Wraps a response body. The request stays open until the returned body is dropped.
     pub fn new(body: crate::body::ResponseBody, open: OpenRequest, version: Version) -> Self {
         let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
         Self { body, piece, rest: Bytes::new(), _open: open }
@@ -253,7 +253,7 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // hyper only calls this method before it reads the body, so return the full size.
+        // Return the full size, because hyper calls this method only before it reads the body.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }

@@ -8,11 +8,11 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 
-/// The body of a response. If the body returns an error, the connection is closed.
+/// The body of a response. If the body returns an error, the server closes the connection.
 pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// The maximum length in bytes of a response body that is sent with a `Content-Length` header. Like in Go, longer
-/// bodies are sent in chunks.
+/// The maximum length in bytes of a response body that is sent with a `Content-Length` header. Like Go, the
+/// server sends longer bodies in chunks.
 const MAX_WITH_LENGTH: usize = 2048;
 
 /// Returns a body that consists of `bytes`.

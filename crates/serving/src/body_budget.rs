@@ -13,7 +13,7 @@ pub const LARGEST_BODY: usize = 3 << 20;
 /// The maximum number of bytes to read from a body that is too large. If the server stopped reading earlier, the client
 /// might not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
-/// The maximum size of a small body, in bytes. Most bodies are small.
+/// The maximum size in bytes of a small body, as most bodies are.
 const SMALL: usize = 64 << 10;
 /// The maximum total size in bytes of the large bodies that are processed at the same time. Processing a body can use
 /// hundreds of times as much memory as the body itself. A body does not count towards this limit while its request
@@ -23,24 +23,24 @@ const PROCESSING_LIMIT: usize = 4 << 20;
 /// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes received so far
 /// count, even if the request announces a longer body.
 ///
-/// Uploads never wait for free space in the budget, because they could then wait for each other. Instead, incomplete
-/// bodies are evicted. Large bodies are evicted before small bodies. The oldest large body is evicted first, because
-/// its client has had the most time to send the body. Therefore, slow clients do not block other clients, and large
-/// bodies do not block small bodies.
+/// Uploads do not wait for free space in the budget, because they could then wait for each other. Instead, the budget
+/// evicts incomplete bodies. Large bodies are evicted before small bodies, and the oldest large body is evicted first.
+/// The client of the oldest body has had the most time to send it. Therefore, slow clients do not block other clients,
+/// and large bodies do not block small bodies.
 #[derive(Debug)]
 pub struct BodyBudget {
     state: Mutex<BudgetState>,
     processing: Arc<Semaphore>,
 }
 
-/// Why a body was not read.
+/// The reason why the server could not read a request body.
 #[derive(Debug)]
 pub enum Unread {
     /// The connection broke during the upload, or the client sent an invalid body.
     Broken(String),
-    /// The body is longer than [`LARGEST_BODY`].
+    /// The request body is longer than [`LARGEST_BODY`].
     TooLarge,
-    /// The body was evicted, or it did not fit into the budget.
+    /// The request body was evicted, or it did not fit into the budget.
     OutOfBudget,
 }
 
@@ -53,13 +53,13 @@ struct BudgetState {
     next: u64,
 }
 
-/// Whether the body is small, and the sequence number of the upload.
+/// Whether the incomplete body is small, and the sequence number of its upload.
 type EvictionKey = (bool, u64);
 
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// Dropped when the body is evicted, which ends the task that reads the body.
+    /// A sender whose drop ends the task that reads the body, when the body is evicted.
     _evicted: oneshot::Sender<()>,
 }
 
@@ -72,12 +72,12 @@ impl BodyBudget {
         Self { state: Mutex::new(state), processing: Arc::new(Semaphore::new(PROCESSING_LIMIT)) }
     }
 
-    /// Reads a body to its end. The body counts towards the budget until the last clone of the returned bytes is
-    /// dropped.
+    /// Reads a request body to its end. The body counts towards the budget until the last clone of the returned bytes
+    /// is dropped.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the received bytes are discarded and no longer count towards the budget.
+    /// Dropping the future discards the received bytes and returns their memory to the budget.
     pub async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -120,7 +120,7 @@ impl BodyBudget {
             return None;
         }
         let size = u32::try_from(bytes.min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
-        // Acquiring a permit cannot fail, because the semaphore is never closed.
+        // Acquiring a permit cannot fail, because no code closes the semaphore.
         self.processing.clone().acquire_many_owned(size).await.ok()
     }
 
@@ -139,7 +139,7 @@ impl BodyBudget {
 }
 
 impl BudgetState {
-    /// Returns the upload's new key. Returns `None` if the upload has been evicted.
+    /// Returns the upload's new key, or `None` if the upload has been evicted.
     fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
         let mut upload = self.uploads.remove(&key)?;
         let is_small = upload.bytes.len() + data.len() <= SMALL;
@@ -239,7 +239,7 @@ mod tests {
         }
 
         async fn send(&self, bytes: usize) {
-            // Sending fails if the reader has already returned.
+            // Ignore a failed send, because the reader may already have returned.
             let _ = self.parts.send(vec![0; bytes].into());
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -272,7 +272,7 @@ mod tests {
         let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
         let newest = Sent::begin(&budget, LARGE).await;
         assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
-        // The order of eviction does not change when more data is received.
+        // Receiving more data does not change the order of eviction.
         second.send(LARGE).await;
         assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);

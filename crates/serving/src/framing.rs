@@ -1,13 +1,12 @@
-//! Rejects HTTP/1.1 requests whose framing hyper accepts and kube-apiserver rejects. Without this check, clients could
-//! smuggle requests past a proxy that interprets the framing differently.
+//! Rejects HTTP/1.1 requests whose framing hyper accepts and kube-apiserver rejects. Without this check, clients
+//! could smuggle requests past a proxy that interprets the framing differently.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::body::{ResponseBody, full};
 
-/// If the framing of the request is invalid, returns an error response that closes the connection. Returns `None` if
-/// the framing is valid.
+/// Returns an error response that closes the connection, or `None` if the framing of the request is valid.
 pub fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     if request.version() != Version::HTTP_11 {
         return None;

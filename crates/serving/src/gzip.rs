@@ -10,13 +10,13 @@ use flate2::{Compress, Compression, FlushCompress};
 /// The length in bytes above which a response is compressed.
 pub const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of compressing or copying a segment of an encoded list. The cost of a segment without large objects
-/// is 0, so the server does not offload such a segment.
+/// Returns the cost of compressing or copying a segment of an encoded list. A segment without large objects has the
+/// cost 0, so the server does not offload it.
 pub fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
 
-/// Returns `true` if gzip is accepted by the `Accept-Encoding` header. Only the exact spelling `gzip` is recognized.
+/// Returns `true` if the `Accept-Encoding` header accepts gzip, with exactly this spelling.
 pub fn accepts_gzip(accept_encoding: &str) -> bool {
     accept_encoding.split(',').any(|coding| coding.trim() == "gzip")
 }
@@ -39,7 +39,7 @@ pub struct Gzip {
     out: Vec<u8>,
 }
 
-/// The size of the header of a precompressed segment, in bytes. The header contains the checksum and the length of the
+/// The size of the header of a precompressed segment, in bytes. This header contains the checksum and the length of the
 /// uncompressed data.
 const SUMS: usize = 8;
 
@@ -61,8 +61,7 @@ impl Gzip {
         deflate(&mut self.compress, part, &mut self.out)
     }
 
-    /// Compresses a segment, which can then be added to several streams with
-    /// [`add_precompressed`](Self::add_precompressed).
+    /// Compresses a segment in advance, for use in several streams with [`add_precompressed`](Self::add_precompressed).
     pub fn precompress(&mut self, part: &[u8]) -> io::Result<Vec<u8>> {
         let mut sum = Hasher::new();
         sum.update(part);
@@ -81,19 +80,19 @@ impl Gzip {
         self.out.extend_from_slice(part);
     }
 
-    /// Returns the number of compressed bytes that can be sent.
+    /// Returns the number of compressed bytes that are ready to be sent.
     pub fn ready(&self) -> usize {
         self.out.len()
     }
 
-    /// Removes and returns the compressed bytes that can be sent.
+    /// Removes and returns the compressed bytes that are ready to be sent.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
     /// Ends the stream and returns the remaining bytes.
     pub fn finish(mut self) -> Vec<u8> {
-        // The final block of the stream is empty.
+        // Write an empty block as the final block of the stream.
         self.out.extend([3, 0]);
         self.out.extend(self.sum.finalize().to_le_bytes());
         self.out.extend(self.length.to_le_bytes());
@@ -101,7 +100,7 @@ impl Gzip {
     }
 }
 
-/// Returns the length modulo 2^32, as in the trailer of gzip.
+/// Returns the length modulo 2^32, as the gzip trailer contains it.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
@@ -115,7 +114,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // If there is free space in the output buffer, the compressor has written all of its output.
+        // Stop if the output buffer has free space, which means that the compressor has written all of its output.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }

@@ -14,13 +14,13 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
 /// The maximum memory estimate for a header block, in bytes. A header block that reaches the size limit with headers of
-/// minimum length uses this amount.
+/// minimum length uses this much memory.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the HTTP/2 frames of a connection.
 #[derive(Debug)]
 pub enum HeaderBlocks {
-    /// The HTTP/2 preface is incomplete. The field is the number of bytes that have arrived.
+    /// The HTTP/2 preface is incomplete, and the field is the number of bytes that have arrived.
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
@@ -28,23 +28,23 @@ pub enum HeaderBlocks {
     Http2(Frames),
 }
 
-/// The state of the frame parser, which tracks only header blocks.
+/// A frame parser that tracks only header blocks.
 #[derive(Debug, Default)]
 pub struct Frames {
     head: [u8; FRAME_HEAD],
-    /// The number of bytes that have arrived of the current frame header.
+    /// The number of bytes of the current frame header that have arrived.
     head_length: usize,
     /// The number of payload bytes that have not arrived yet.
     left: usize,
     begun: u64,
-    /// The total size of the complete frames of the latest header block, in bytes. `None` if this block is complete.
+    /// The total size in bytes of the complete frames of the latest header block, or `None` if the block is complete.
     open: Option<usize>,
-    /// The highest stream ID that the client has used so far. A header block with this or a lower stream ID contains
+    /// The highest stream ID that the client has used. A header block with a stream ID that is not higher contains
     /// trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes, because trailers stay in memory if the handler does not read them. The value is
-    /// reset when the connection has no open requests.
+    /// The memory of trailers in bytes, because trailers stay in memory if the handler does not read them. The size is
+    /// reset to 0 when the connection has no open requests.
     trailers: usize,
 }
 
@@ -55,7 +55,7 @@ impl Default for HeaderBlocks {
 }
 
 impl HeaderBlocks {
-    /// Parses received bytes. Returns the frame parser if the connection is HTTP/2.
+    /// Parses received bytes, and returns the frame parser if the connection is HTTP/2.
     pub fn read(&mut self, mut bytes: &[u8]) -> Option<&mut Frames> {
         if let Self::Preface(received) = self {
             let rest = &PREFACE[*received..];
@@ -132,25 +132,25 @@ impl Frames {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of all header blocks that hyper has not passed on as requests yet. An incomplete
-    /// frame, which has at most 16 KiB, is not included.
+    /// Returns the estimated memory of all header blocks that hyper has not passed on as requests yet. Does not include
+    /// an incomplete frame, which has at most 16 KiB.
     pub fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }
 
-    /// Resets the memory of trailers. Must be called when the connection has no open requests.
+    /// Resets the memory of trailers, which is necessary when the connection has no open requests.
     pub fn forget_trailers(&mut self) {
         self.trailers = 0;
     }
 }
 
-/// Returns the estimated memory of a header block with this size. The estimate is high, because a single byte can refer
-/// to an entire header in the HPACK table.
+/// Returns the estimated memory of a header block with `bytes` bytes. This estimate is high, because a single byte can
+/// refer to an entire header in the HPACK table.
 fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
-/// Asserts that the result does not depend on how the bytes are split into reads. Used as a fuzz target.
+/// Asserts, as a fuzz target, that splitting the bytes into reads does not change the result.
 pub fn fuzz(bytes: &[u8]) {
     let state_after = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut blocks = HeaderBlocks::default();

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The maximum size of a request head that does not need permits, in bytes. 16,384 connections with such heads use 256
 /// MiB.
 const SMALL_HEAD: usize = 16 << 10;
-/// The maximum total size of all heads that need permits, in bytes. Each head has at most 1 MiB.
+/// The maximum total size of all heads that need permits, in bytes. A single request head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
 /// The approximate memory overhead of a header, not including its name and value, in bytes.
 pub const HEADER: usize = 64;
@@ -25,7 +25,8 @@ pub struct RequestHead {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error for a request head that exceeds the budget. The server rejects the request or closes the connection.
+/// The error for a request head that exceeds the memory budget. The server then rejects the request or closes the
+/// connection.
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests: header buffer limit reached")]
 pub struct HeadBudgetExceeded;
@@ -37,12 +38,12 @@ impl Default for Heads {
 }
 
 impl Heads {
-    /// Returns the [`RequestHead`] of a request before any of its bytes have arrived.
+    /// Returns the [`RequestHead`] for a request of which no bytes have arrived yet.
     pub fn begin(&self) -> RequestHead {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// Acquires permits for the head of a parsed request. Returns a [`RequestHead`] that holds the permits.
+    /// Acquires permits for the head of a parsed request, and returns a [`RequestHead`] with these permits.
     pub fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();
@@ -54,7 +55,7 @@ impl Heads {
 }
 
 impl RequestHead {
-    /// Sets the size of the head in bytes.
+    /// Sets the size of the request head in bytes.
     pub fn set(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         if bytes < self.bytes {
             *self = self.heads.begin();
@@ -62,7 +63,7 @@ impl RequestHead {
         self.grow(bytes - self.bytes)
     }
 
-    /// Adds `bytes` to the size of the head.
+    /// Adds `bytes` to the size of the request head.
     pub fn grow(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let before = self.bytes.saturating_sub(SMALL_HEAD);
         self.bytes += bytes;

@@ -1,16 +1,17 @@
 //! Pretty-prints JSON.
 
-/// Indents compact JSON incrementally, with two spaces per level. Only the current position is stored, and no text.
+/// Indents compact JSON incrementally, with two spaces per level. `Indent` stores only the current position, and
+/// no text.
 #[derive(Debug, Default)]
 pub struct Indent {
     depth: usize,
-    /// `Some` inside a JSON string. The field is `true` if the next character is escaped by a backslash.
+    /// `Some` inside a JSON string, with `true` if a backslash escapes the next character.
     text: Option<bool>,
     after_open: bool,
 }
 
 impl Indent {
-    /// Indents the next segment. The JSON may be split at any byte.
+    /// Indents the next segment of the JSON, which may be split at any byte.
     pub fn part(&mut self, json: &[u8]) -> Vec<u8> {
         let mut indented = Vec::with_capacity(json.len() * 2);
         for &byte in json {

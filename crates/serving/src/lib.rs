@@ -10,7 +10,7 @@
 //! - [`webhook_client`] sends reviews to webhooks.
 //! - [`body`], [`gzip`] and [`indent`] create response bodies.
 //!
-//! The crate does not depend on particular resources or verbs. Start with `activity.rs`.
+//! The crate does not depend on particular resources or verbs. Start reading with `activity.rs`.
 //!
 //! ```
 //! use pintle_serving::indent::Indent;

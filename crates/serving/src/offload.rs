@@ -12,16 +12,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes that are processed on the current thread. Processing this many bytes takes at most a few
-/// milliseconds. Offloading costs about 20 µs.
+/// The maximum number of input bytes that are processed on the current thread. Processing this many bytes takes at most
+/// a few milliseconds. For comparison, offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
 /// An argument for [`work_on`] that always offloads, for work that may take long even if the input is small.
 pub const ALWAYS: usize = usize::MAX;
 
-/// The permits of a server for running offloaded steps. A step is the code between two awaits. There is one permit per
-/// processor, but at least two. The permits also limit memory, because processing an input can use hundreds of times
-/// its size. Offloaded steps never wait for each other.
+/// The permits of a server for running offloaded steps. A step is the code of a future between two awaits. The number
+/// of permits is the number of processors, but at least two. The permits also limit memory, because processing an input
+/// can use hundreds of times its size. Offloaded steps do not wait for each other.
 #[derive(Clone, Debug)]
 pub struct OffloadPermits {
     permits: Arc<Semaphore>,
@@ -35,7 +35,7 @@ impl Default for OffloadPermits {
 }
 
 impl OffloadPermits {
-    /// Creates an `OffloadPermits` that disables offloading: all steps run on the thread that polls the future.
+    /// Creates permits that disable offloading, so that all steps run on the thread that polls the future.
     pub fn inline() -> Self {
         Self { permits: Arc::new(Semaphore::new(0)), is_inline: true }
     }
@@ -47,7 +47,7 @@ fn max_permits() -> usize {
 
 /// Declares that the code up to the next await will process `bytes` bytes. If `bytes` is large and the code is part of
 /// an [`Offload`], the code continues on another thread as soon as a permit is available. In all other cases, the code
-/// continues on the current thread.
+/// up to the next await continues on the current thread.
 ///
 /// # Cancel safety
 ///
@@ -73,7 +73,7 @@ pub fn is_long(bytes: usize) -> bool {
 
 thread_local! {
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
-    /// Whether the current step has requested that the next step is offloaded.
+    /// Whether the current step has requested to offload the next step.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -87,15 +87,15 @@ enum Execution {
     Offloaded,
 }
 
-/// A future that moves its long steps to other threads. A step is the code between two awaits. A call of [`work_on`]
-/// marks the next step as long. All other steps run on the thread that polls the future, so a waiting future occupies
-/// no other thread. Until a long step begins, the inner future is polled as usual. The deadlines of the inner future
-/// therefore take effect even if no permit or thread becomes available.
+/// A future that moves its long steps to other threads. A step is the code of the future between two awaits. A call of
+/// [`work_on`] marks the next step as long. Short steps run on the thread that polls the future, so a waiting future
+/// occupies no other thread. An `Offload` polls the inner future as usual until a long step begins. The deadlines of
+/// the inner future therefore fire even if no permit or thread becomes available.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped while an offloaded step is running, the step continues, and the inner future is dropped at
-/// the end of the step. If the offloaded step has not started yet, it never runs.
+/// Dropping the `Offload` during an offloaded step lets the step finish, and then drops the inner future. If the
+/// `Offload` is dropped before an offloaded step has started, the step does not run.
 pub struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
@@ -113,7 +113,8 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// A step of the inner future has been offloaded. The inner future is in `work` until the blocking task takes it.
+    /// A step of the inner future has been offloaded to a blocking task. The inner future is in `work` until the
+    /// blocking task takes it.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -122,7 +123,7 @@ enum OffloadState<T> {
 }
 
 impl<T> Offload<T> {
-    /// Creates a future that runs `work`. Long steps wait for a permit and then run on another thread.
+    /// Creates a future that runs `work`. Long steps of `work` wait for a permit and then run on another thread.
     pub fn new(permits: &OffloadPermits, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             state: OffloadState::Inline(Box::pin(work)),
@@ -132,13 +133,13 @@ impl<T> Offload<T> {
         }
     }
 
-    /// Returns a permit if `wanted` is `true` and a permit is available. If `wanted` is `false`, stops waiting for a
-    /// permit.
+    /// Returns a permit if `wanted` is `true` and a permit is available. If `wanted` is `false`, this method stops
+    /// waiting for a permit.
     fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
         if wanted {
             let permit = self.permits.poll_acquire(context);
             self.is_queued = permit.is_pending();
-            // Acquiring a permit cannot fail, because the semaphore is never closed.
+            // Acquiring a permit cannot fail, because no code closes the semaphore.
             return match permit {
                 Poll::Ready(permit) => permit,
                 Poll::Pending => None,
@@ -190,11 +191,11 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll the future again to register the waker of the current poll. The offloaded step may have
-                        // used another waker.
+                        // Poll the future again to register the waker of the current poll, because the offloaded step
+                        // may have used another one.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                        // The blocking task is only cancelled when the runtime shuts down.
+                        // The blocking task was cancelled, so the runtime is shutting down.
                         Ok(None) | Err(Err(_)) => return Poll::Pending,
                     }
                 }
@@ -221,7 +222,7 @@ fn offload_step<T: Send + 'static>(
     OffloadState::Offloaded { work, step }
 }
 
-/// Polls the work once. Also returns whether the next step should be offloaded.
+/// Polls the work once, and also returns whether to offload the next step.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
     /// A guard that restores the thread-local state on drop, because offloads can be nested and steps can panic.
     struct Outer(Execution, bool);
@@ -268,7 +269,7 @@ mod tests {
             places.push(here());
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
-            // The current step is already on another thread.
+            // Continue on the current thread, which already runs an offloaded step.
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             tokio::task::yield_now().await;
@@ -351,8 +352,8 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// The step cannot be offloaded, because another task occupies the only blocking thread or all permits. The
-    /// deadline is part of the inner future.
+    /// Another task in this test occupies the only blocking thread or all permits, so the step cannot be offloaded. The
+    /// deadline belongs to the inner future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

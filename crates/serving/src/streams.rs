@@ -1,5 +1,5 @@
-//! Resets HTTP/2 streams whose responses have missed their deadlines. Other streams of the same connection are not
-//! affected.
+//! Resets HTTP/2 streams whose responses have missed their deadlines, without affecting other streams of the
+//! connection.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -20,17 +20,17 @@ tokio::task_local! {
 /// Runs the futures that hyper spawns for the streams of a connection.
 ///
 /// A request without a body is polled once on the task of the connection. Most requests complete during this poll,
-/// which avoids waking another thread and allows several responses to be sent together. If a request is still pending
-/// after the poll, it is moved to a separate task. This task ends with the connection, or when the response misses its
-/// deadline. If a stream is dropped before its end, hyper resets it.
+/// which avoids waking another thread and allows several responses to be sent together. A request that is still
+/// pending after this poll moves to a separate task. This task ends with the connection, or when the response misses
+/// its deadline. hyper resets a stream that is dropped before its end.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
-    /// Whether the latest request has been received in full.
+    /// Whether the server has received the latest request in full.
     is_whole: Arc<AtomicBool>,
 }
 
 impl Streams {
-    /// Sets whether the request of the next stream has been received in full.
+    /// Sets whether the server has received the request of the next stream in full.
     pub fn set_next(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }

@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use tokio_rustls::TlsAcceptor;
 
 /// Returns a TLS acceptor, and the certificate authority that clients must trust, as PEM. The certificate is valid for
-/// `127.0.0.1`, `localhost` and the address of the server. If there is a seed, the keys and certificates depend only on
-/// the seed and the address.
+/// `127.0.0.1`, `localhost` and the address of the server. With a seed, the keys and certificates depend only on the
+/// seed and the address.
 pub fn acceptor(bound: IpAddr, seed: Option<u64>) -> Result<(TlsAcceptor, String), Box<dyn Error + Send + Sync>> {
     let key = |of: &str| seed.map_or_else(KeyPair::generate, |seed| seeded_key(seed, of));
     let mut authority = CertificateParams::default();

@@ -1,4 +1,4 @@
-//! Sends reviews to webhooks over HTTPS. The error messages match kube-apiserver.
+//! Sends reviews to webhooks over HTTPS, with the error messages of kube-apiserver.
 
 mod http_status;
 mod tls;
@@ -30,26 +30,26 @@ const LONGEST_RESPONSE: usize = 64 << 20;
 /// The maximum number of redirects to follow, as in Go.
 const MAX_REDIRECTS: usize = 10;
 
-/// The URL of a webhook and the certificate authorities that are trusted for it.
+/// The URL of a webhook, and the certificate authorities that the client trusts for it.
 #[derive(Clone, Debug)]
 pub struct WebhookTarget {
     /// The URL without a query.
     pub url: String,
-    /// The trusted certificate authorities as PEM. If the bundle is empty, the authorities of the operating system are
-    /// trusted.
+    /// The trusted certificate authorities as PEM. If `ca_bundle` is empty, the client trusts the authorities of the
+    /// operating system.
     pub ca_bundle: Vec<u8>,
 }
 
 /// Sends a review to a webhook, and returns the response body. If `address` is set, the client connects to it instead
-/// of the address in the URL. `timeout` limits the whole call.
+/// of the address in the URL. The duration of the whole call is at most `timeout`.
 ///
 /// # Errors
 ///
-/// Returns the error message if the call fails.
+/// Returns an error message if the call fails.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, the call is cancelled.
+/// Dropping the future cancels the call.
 pub async fn send(
     target: WebhookTarget,
     review: String,
@@ -57,7 +57,8 @@ pub async fn send(
     timeout: Duration,
 ) -> Result<Arc<str>, String> {
     let bundle_bytes = target.ca_bundle.len();
-    // The certificate verifier of the operating system, or a long bundle, can block the thread.
+    // Send the review on another thread, because the operating system's verifier, or a long bundle, can block the
+    // current one.
     if bundle_bytes == 0 || offload::is_long(bundle_bytes) || is_clock_paused() {
         send_on_other_thread(target, review, address, timeout).await
     } else {
@@ -74,8 +75,8 @@ fn is_clock_paused() -> bool {
     before == Instant::now()
 }
 
-/// Sends a review on a blocking thread with its own tokio runtime and clock. The paused clock of a test does not
-/// advance while the thread waits for the response.
+/// Sends a review on a blocking thread with its own tokio runtime and clock. A test's paused clock does not advance
+/// while this thread waits for the response.
 async fn send_on_other_thread(
     target: WebhookTarget,
     review: String,
@@ -92,11 +93,11 @@ async fn send_on_other_thread(
                     () = sender.closed() => Err("the request was cancelled".into()),
                 }
             });
-            // A name lookup may still block a thread of this runtime.
+            // Shut down in the background, because a name lookup may still block a thread of this runtime.
             runtime.shutdown_background();
             answer
         });
-        // Sending fails if the call has been cancelled.
+        // Ignore a failed send, which means that the call has been cancelled.
         drop(sender.send(answer));
     });
     receiver.await.unwrap_or_else(|_| Err("the runtime of the server has stopped".into()))
@@ -226,7 +227,7 @@ fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAd
     }
 }
 
-/// Returns the message of the innermost cause. If the connection ended too early, returns Go's message for this case.
+/// Returns the message of the innermost cause, or Go's message for a connection that ended too early.
 fn words(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     loop {

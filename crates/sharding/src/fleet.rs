@@ -25,7 +25,7 @@ pub(crate) struct Fleet<A> {
     /// The name of the membership lease of this replica.
     pub(crate) own_lease: String,
     pub(crate) members: Arc<watch::Sender<Members>>,
-    /// One channel for each shard. Each channel sends the preferred holder to the elector of the shard.
+    /// The channels, one per shard, that send the preferred holder to the elector of the shard.
     pub(crate) preferences: Vec<watch::Sender<Preference>>,
 }
 
@@ -49,7 +49,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
             // `members`.
             let (rivals, live, wake) = {
                 let members = members.borrow_and_update();
-                // The watch may report the lease of this replica only after its initial events.
+                // The watch may report the lease of this replica only after its initial events, so wait for it
+                // until `known_at`.
                 let known = members.knows(&self.own_lease) || now >= known_at;
                 let wake = members.next_expiry(now).into_iter().chain((!known).then_some(known_at)).min();
                 (members.rivals_until(now).is_some(), known.then(|| members.live(now)), wake)
@@ -84,9 +85,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    /// Deletes the leases of replicas that have left, and the leases for shard counts that are no longer used. The
-    /// preferred replica of the first shard deletes these leases. The other replicas wait twice as long. The other
-    /// replicas then delete the remaining leases, and forget leases whose deletion their watches have missed.
+    /// Deletes the leases of replicas that have left, and the leases for shard counts that are no longer used.
+    /// Normally, the preferred replica of the first shard deletes these leases. The other replicas wait twice as
+    /// long before they delete leases. After this time, the other replicas delete the remaining leases, and forget
+    /// leases whose deletion their watches have missed.
     pub(crate) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
@@ -102,8 +104,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let key = ObjectKey::new(&self.namespace, &name);
                 match self.api.delete(&key, &options).await {
                     Ok(()) => {}
-                    // Ignore this error: another replica has deleted the lease, and the watch has not reported the
-                    // deletion yet.
+                    // Ignore this error, because another replica has deleted the lease, and the watch has not
+                    // reported the deletion yet.
                     Err(error) if error.is_object_not_found() => {
                         let now = clocks.now().monotonic;
                         self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));

@@ -25,14 +25,15 @@
 //!
 //! # Overview
 //!
-//! - [`Shards`] represent one replica. Each replica contends for all shards, and works on the shards that it leads. See
-//!   [`Shards`] for the guarantees.
-//! - A [`Shard`] consists of all objects whose hashes are in a certain range. Each object belongs to exactly one shard.
+//! - A [`Shards`] value represents one replica. Each replica contends for all shards, and works on the shards that it
+//!   leads. The documentation of [`Shards`] lists the guarantees.
+//! - A [`Shard`] consists of all objects whose hashes are in a certain range. Each object belongs to exactly one of the
+//!   shards.
 //! - A [`Sharded`] source lists and watches only the objects of one shard.
 //! - A [`ShardsStatus`] shows the state of all elections, for example in health checks.
 //!
 //! `pintle-leaderelect` runs the elections. Each shard has a Lease, and the work on a shard gets the
-//! [`Leadership`](pintle_leaderelect::Leadership) of its Lease.
+//! [`Leadership`](pintle_leaderelect::Leadership) of this Lease.
 
 mod config;
 mod fleet;

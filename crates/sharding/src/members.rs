@@ -12,7 +12,7 @@ use crate::shard::{fnv1a, fnv1a_from, mixed};
 /// The live members and the live rivals of a fleet, according to their leases.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// The prefix that the names of all leases share.
+    /// The common prefix of the names of all leases.
     prefix: String,
     /// The number of shards in this replica's configuration.
     shards: u32,
@@ -24,9 +24,9 @@ pub(crate) struct Members {
 struct Known {
     role: Role,
     state: LockState,
-    /// How long the lease is valid without a change.
+    /// How long the lease is valid without a renewal.
     duration: Duration,
-    /// The time at which the lease expires if its record does not change.
+    /// The time at which the lease expires without a renewal.
     expires: Duration,
 }
 
@@ -45,17 +45,17 @@ impl Known {
 enum Role {
     /// A membership lease.
     Member,
-    /// The membership lease of a rival. This lease is tracked only because the fleet deletes unused leases.
+    /// The membership lease of a rival, which is tracked only so that the fleet can delete unused leases.
     Stranger,
-    /// The shard lease of a rival. The holder of this lease may be working on objects in this replica's shards.
+    /// The shard lease of a rival, which may be working on objects in this replica's shards.
     Rival,
 }
 
-/// An expired membership lease is deleted after this many lease durations.
+/// The number of lease durations after which an expired membership lease is deleted.
 const KEPT: u32 = 20;
 
 impl Members {
-    /// Creates a set without members. `name` is the name of the [`Shards`](crate::Shards).
+    /// Creates a set of members that is empty. `name` is the name of the [`Shards`](crate::Shards).
     pub(crate) fn new(name: &str, shards: u32) -> Self {
         Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
     }
@@ -71,11 +71,10 @@ impl Members {
     }
 
     /// Returns the role of the lease with the given name. Returns `None` for shard leases with this replica's number of
-    /// shards, because the electors observe these leases themselves. Returns `None` for names that this crate does not
-    /// use.
+    /// shards, because the electors observe them. Also returns `None` for names that this crate does not use.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
-        // In older versions of this crate, lease names do not contain the number of shards, so the number is unknown.
+        // Treat the number of shards as unknown if the name does not contain it, as in older versions of this crate.
         let (of_what, count) = name.rsplit_once("-of-").map_or((name, None), |(of_what, count)| (of_what, Some(count)));
         let is_ours = match count {
             Some(count) => count.parse::<u32>().ok()? == self.shards,
@@ -95,7 +94,7 @@ impl Members {
     }
 
     /// Records the current state of a lease. Returns `true` if the live members or rivals have changed, or if the lease
-    /// now expires earlier. Returns `false` after a renewal.
+    /// now expires earlier. Returns `false` if the lease was only renewed.
     pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) -> bool {
         let Some(role) = self.role(name) else { return false };
         let duration = state.record.lease_duration(own);
@@ -104,7 +103,7 @@ impl Members {
             self.leases.insert(name.into(), new);
             return true;
         };
-        // A write that changes only other data, such as a label, is not a renewal.
+        // Skip a write that changes only other data, such as a label, because it is not a renewal.
         if state.repeats(&known.state) {
             known.state.repeated_as(state);
             return false;
@@ -138,13 +137,12 @@ impl Members {
         self.leases.contains_key(name)
     }
 
-    /// Returns the time at which the next lease expires. Returns `None` if all leases have expired.
+    /// Returns the time at which the next lease expires, or `None` if all leases have expired.
     pub(crate) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
 
-    /// Returns the time at which the last rival's lease expires if no lease changes in the meantime. `None` if no rival
-    /// leads.
+    /// Returns the time at which the last rival's lease expires without a renewal, or `None` if no rival leads.
     pub(crate) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
         rivals.map(|rival| rival.expires).max()
@@ -157,8 +155,8 @@ impl Members {
     }
 }
 
-/// Returns the preference of the replica `me` for a shard. The replica gives all members with a greater weight time to
-/// acquire the lock first.
+/// Returns the preference of the replica `me` in the election for a shard. With this preference, the replica gives all
+/// members with a greater weight time to acquire the lock first.
 pub(crate) fn preference(members: &[String], me: &str, shard: u32, step: Duration) -> Preference {
     let own = (weight(me, shard), me);
     let others = members.iter().map(|member| (weight(member, shard), &**member));
@@ -170,8 +168,8 @@ pub(crate) fn preference(members: &[String], me: &str, shard: u32, step: Duratio
     Preference { defer: step.saturating_mul(rank), yield_to: first.map(|(_, identity)| identity.to_owned()) }
 }
 
-/// Returns the weight of a replica for a shard. The replica with the greatest weight for a shard is its preferred
-/// replica. If a replica joins or leaves, only its own shards move.
+/// Returns the weight of a replica for a shard. The replica with the greatest weight is the preferred replica of the
+/// shard. If a replica joins or leaves, only the shards that it gains or loses move.
 fn weight(identity: &str, shard: u32) -> u64 {
     mixed(fnv1a_from(fnv1a(identity.as_bytes()), &shard.to_le_bytes()))
 }
@@ -196,7 +194,7 @@ mod tests {
         format!("site-member-{index}-of-16")
     }
 
-    /// Returns the state of a member's lease. The renew time differs between versions, so each new version is a
+    /// Returns the state of a member's lease. Each version has a different renew time, so that each new version is a
     /// renewal.
     fn state(index: usize, version_number: i64) -> LockState {
         let version = Version { uid: index.to_string(), resource_version: version_number.to_string() };
@@ -246,7 +244,7 @@ mod tests {
     fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.record(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
-        // An event whose state is older than the known state is not a renewal.
+        // An event with an older state than the known one is not a renewal.
         members.record(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
@@ -296,9 +294,9 @@ mod tests {
         members.record(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
         members.record("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
         assert_eq!((members.next_expiry(SECOND), members.rivals_until(SECOND)), (Some(15 * SECOND), Some(16 * SECOND)));
-        // Only the last observed version of the lease may be deleted.
+        // Return only the last observed version of the lease, because only this version may be deleted.
         assert_eq!(members.forgotten(SECOND, 35 * SECOND), [(lease(0), touched(0, "8").version)]);
-        // A new object with the same name is treated as a different lease.
+        // A new lease object with the same name counts as a different lease.
         let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
         members.record("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
         assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
@@ -339,7 +337,7 @@ mod tests {
         let mut ranks: Vec<_> = (0..4).map(rank).collect();
         ranks.sort_by_key(|preference| preference.defer);
         assert_eq!(ranks.iter().map(|rank| rank.defer.as_secs()).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // The first replica does not yield to any replica. All other replicas yield to the same replica.
+        // The first replica does not yield, and all other replicas yield to the same replica.
         assert_eq!(ranks[0].yield_to, None);
         assert!(ranks[1].yield_to.is_some() && ranks[1..].iter().all(|rank| rank.yield_to == ranks[1].yield_to));
     }

@@ -1,5 +1,5 @@
-//! Detects rivals. A rival is a replica of the same fleet whose number of shards differs from the number in this
-//! replica's configuration.
+//! Detects rivals: replicas of the same fleet whose number of shards differs from the number in this replica's
+//! configuration.
 //!
 //! The shards of a rival have different leases, but may contain the same objects as the shards of this replica.
 //! Therefore, after a replica has acquired the lease of a shard, it lists all leases of the fleet before it starts to
@@ -29,8 +29,7 @@ pub(crate) struct Rivals<'a, A> {
     pub(crate) outage: ListOutage,
     /// The number of list requests that this replica has started.
     pub(crate) started: AtomicU64,
-    /// The number of the last list request that has completed, and whether a rival led a shard according to this
-    /// request.
+    /// The number of the last completed list request, and whether a rival led a shard according to its response.
     pub(crate) last: Mutex<(u64, bool)>,
 }
 
@@ -94,14 +93,14 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             }
             has_changed
         });
-        // Treat a rival as a leader if its lease expires after the list request was sent, because the rival may have
-        // renewed the lease after the server read it. A lease that expired before the list request was sent has not
-        // been renewed in time. Otherwise, the list would contain the renewal.
+        // Treat a rival as a leader if its lease expires after the list request was sent, because it may have been
+        // renewed after the server read it. A lease that expired before the list request was not renewed in time. A
+        // list after a renewal would contain the renewal.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// Lists the shard leases of all rivals, and returns their names and states. All pages have the same revision,
-    /// which is at least as recent as the request.
+    /// Lists the shard leases of all rivals, and returns their names and states. All pages of the list have the same
+    /// revision, which is at least as recent as the request.
     async fn list_rival_leases(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
@@ -127,8 +126,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// Returns a placeholder for the state of a lease that cannot be decoded. Because of the placeholder, the lease is
-/// treated as held for one lease duration after each change.
+/// Returns a placeholder for the state of a lease that cannot be decoded. With the placeholder, the lease counts as
+/// held for one lease duration after each change.
 fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");

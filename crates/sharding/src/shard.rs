@@ -6,7 +6,7 @@ use pintle_meta::{Object, ObjectKey};
 
 /// One of the parts into which [`Shards`](crate::Shards) divides all objects. An object belongs to a shard if the
 /// FNV-1a hash of its uid is in the range of the shard. Sharded lists and watches (KEP-5866) follow the same rule. All
-/// ranges have the same size.
+/// ranges of hashes have the same size.
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ impl Shard {
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// Returns the index of this shard. The first index is 0.
+    /// Returns the index of this shard, counted from 0.
     pub fn index(self) -> u32 {
         self.index
     }
@@ -56,9 +56,9 @@ impl Shard {
     }
 
     /// Returns `true` if the object with this key belongs to this shard, for objects that are divided by key instead of
-    /// uid. The shard of a key is known before the object is created, and stays the same if the object is deleted or
-    /// recreated. Therefore, all work for a key is done by one replica. Keys that differ only in their last characters,
-    /// such as numbers, are distributed evenly.
+    /// uid. The shard of a key is known before the object is created, and does not change if the object is deleted or
+    /// re-created. One replica therefore does all work for a key. Keys that differ only in their last characters, such
+    /// as numbers, are distributed evenly.
     pub fn has_key(self, key: &ObjectKey) -> bool {
         self.has_hash(mixed(fnv1a(key.as_str().as_bytes())))
     }
@@ -87,8 +87,8 @@ pub(crate) fn fnv1a_from(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Mixes the bits of a hash, like the SplitMix64 algorithm. In an FNV-1a hash, the last input bytes affect only a few
-/// bits.
+/// Mixes the bits of a hash, like the SplitMix64 algorithm. Mixing is necessary because the last input bytes affect
+/// only a few bits of an FNV-1a hash.
 pub(crate) fn mixed(hash: u64) -> u64 {
     let mixed = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

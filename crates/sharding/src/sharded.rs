@@ -10,9 +10,9 @@ use pintle_meta::{
 
 use crate::shard::Shard;
 
-/// A source of lists and watches that contain only the objects of one [`Shard`]. The source asks the server to filter
-/// the objects. Kubernetes versions before 1.36, and servers without the feature gate `ShardedListAndWatch`, send all
-/// objects. With such servers, the source itself drops the objects of other shards.
+/// A source of lists and watches that contain only the objects of one [`Shard`]. A sharded source asks the server to
+/// filter the objects. Kubernetes versions before 1.36, and servers without the feature gate `ShardedListAndWatch`,
+/// send all objects. The source itself then drops the objects of other shards.
 ///
 /// # Examples
 ///
@@ -57,7 +57,7 @@ impl<S: ListWatch> ListWatch for Sharded<S> {
     }
 }
 
-/// A list or watch stream without the objects of other shards.
+/// A list or watch stream that drops the objects of other shards.
 #[derive(Debug)]
 pub struct OfShard<S> {
     all: S,
@@ -108,7 +108,7 @@ where
 
 impl Shard {
     /// Returns `true` if the item contains an object of another shard. Returns `false` for an object that cannot be
-    /// decoded, so that the stream returns the error.
+    /// decoded, so that the stream returns the decode error.
     fn lacks(self, object: &RawObject) -> bool {
         match object {
             RawObject::Oversized(object) => !object.uid.is_empty() && !self.has_uid(&object.uid),

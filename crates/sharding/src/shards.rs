@@ -24,26 +24,26 @@ use crate::members::Members;
 use crate::shard::{Shard, fnv1a};
 use crate::status::ShardsStatus;
 
-/// Divides all objects into [shards](Shard), and distributes the shards over several replicas. One replica leads each
-/// shard. A `Shards` value represents one replica.
+/// Divides all objects into [shards](Shard), and distributes the shards over several replicas. Each shard has one
+/// leader, which is one of the replicas. A `Shards` value represents one replica.
 ///
 /// Each replica has a membership lease and contends for all shards. Rendezvous hashing orders the members for each
-/// shard. The first member in this order is the preferred replica of the shard. If a replica joins or leaves, only its
-/// own shards move. If the leader of a shard is not the preferred replica, it ends its work and releases the shard. The
-/// preferred replica then acquires the shard immediately.
+/// shard, and the first member is the preferred replica of the shard. If a replica joins or leaves, only the shards
+/// that it gains or loses move. A leader that is not the preferred replica of its shard ends its work and releases the
+/// shard. After the release, the preferred replica acquires the shard immediately.
 ///
 /// # What is guaranteed
 ///
-/// - Two replicas never work on the same shard at the same time. Every [`Leadership`] gives this guarantee. Only the
-///   holder of a shard's lease works on the shard. The assignment of shards only affects which replica tries to acquire
-///   a shard first.
-/// - Two replicas never work on the same object at the same time, even if their [numbers of
+/// - Two replicas do not work on the same shard at the same time, which every [`Leadership`] guarantees. Only the
+///   holder of a shard's lease works on the shard. The assignment of shards to replicas only affects which replica
+///   tries to acquire a shard first.
+/// - Two replicas do not work on the same object at the same time, even if their [numbers of
 ///   shards](ShardsConfig::shards) differ. The names of the leases contain the number of shards. After a replica has
 ///   acquired a shard, it lists all leases before it starts to work on the shard.
 /// - After a replica has died, other replicas take over its shards when the leases expire. The takeover takes at most
 ///   one `lease_duration`, plus 120 ms, plus the time of three requests, measured from the last renewal. The three
-///   requests are a GET and a PUT to acquire the lease, and a LIST. The LIST finds replicas that are configured with
-///   another number of shards than the new leader.
+///   requests are a GET and a PUT to acquire the lease, and a LIST. The LIST finds replicas whose number of shards
+///   differs from the new leader's.
 /// - After a replica has released a shard, the shard is without a leader for up to 40 ms plus the time of four
 ///   requests. The four requests are a GET and a PUT to release the lease, and a PUT and a LIST of the next leader.
 /// - If the preferred replica does not acquire a free shard, the second replica acquires it after twice the
@@ -53,14 +53,14 @@ use crate::status::ShardsStatus;
 /// A shard can be without a leader for an unlimited time in two cases:
 ///
 /// - Lists fail.
-/// - Two replicas with different numbers of shards acquire leases at the same time. Both replicas may then release
-///   their leases. Each of the two replicas tries again after a random pause, which can last a whole `lease_duration`
-///   if watches are forbidden.
+/// - Two replicas with different numbers of shards acquire leases at the same time. The two replicas may then both
+///   release their leases. Each of the two replicas tries again after a random pause, which can last a whole
+///   `lease_duration` if watches are forbidden.
 ///
 /// A replica needs permission to get, list, watch, create, update and delete leases. Without permission to watch, a
 /// replica does not see the other replicas. The guarantees still hold, but the first replica acquires all shards, and
-/// its death is only detected by polling. Without permission to list, a replica never leads a shard. If a replica loses
-/// the permission to list before it starts to work on an acquired shard, it releases the shard after a
+/// the others detect its death only by polling. Without permission to list, a replica does not lead any shard. If a
+/// replica loses the permission to list before it starts to work on an acquired shard, it releases the shard after a
 /// `lease_duration`.
 ///
 /// # Examples
@@ -70,15 +70,15 @@ pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
     /// The elector for the membership lease of this replica.
     member: LeaderElector<LeaseLock<A>>,
-    /// One elector for each shard. The electors outlive the future of `run`, so that the next `run` can wait for the
-    /// permits of the previous one.
+    /// The electors, one for each shard. The electors outlive the future of `run`, so that the next `run` can wait for
+    /// the permits of the previous one.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// Joins the shards `name`. The elections begin when [`run`](Self::run) is called, on the runtime of its caller.
-    /// All leases are in `namespace`. The lease of a shard has a name such as `{name}-0-of-16`, and the lease of a
-    /// replica has a name such as `{name}-member-…-of-16`.
+    /// Joins the fleet of replicas that share the shards named `name`. The elections begin when [`run`](Self::run) is
+    /// called, on the runtime of its caller. All leases of the fleet are in `namespace`. The lease of a shard has a
+    /// name such as `{name}-0-of-16`, and the lease of a replica has a name such as `{name}-member-…-of-16`.
     ///
     /// # Errors
     ///
@@ -136,14 +136,14 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     }
 
     /// Works on each shard that this replica leads. Returns after `stop` has been cancelled, or after the work on a
-    /// shard has ended on its own. In the second case, the return value contains the shard and how its leadership term
-    /// ended. Before `run` returns, the replica asks the work on all shards to finish, and releases the shards.
+    /// shard has ended on its own. In the second case, `run` returns the shard and how its leadership term ended.
+    /// Before returning, `run` asks the work on all shards to finish, and releases the shards.
     ///
     /// If the work on a shard calls [`Leadership::give_up`] before it ends, the replica releases only this shard. The
-    /// replica contends for the shard again after a `lease_duration`, so that another replica can acquire it.
+    /// replica contends for this shard again after a `lease_duration`, so that another replica can acquire it.
     ///
-    /// All work runs in the task that polls the returned future. Spawn tasks to use more than one thread. In each task,
-    /// run the work on a shard inside [`Leadership::run`] of its leadership.
+    /// All work runs in the task that polls the returned future. To use more than one thread, spawn tasks. In each
+    /// task, run the work on a shard inside [`Leadership::run`] of its leadership.
     ///
     /// # Panics
     ///
@@ -163,8 +163,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // End the membership first, so that the other replicas reassign the shards.
         let present = async {
-            // Become a member only after a successful list request. A member that cannot list leases never works on a
-            // shard, and the other replicas would wait for it.
+            // Become a member only after a successful list request. A member that cannot list leases does not work on
+            // shards, and the other replicas would wait for it.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -173,8 +173,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // This replica does not know the preferred replicas until it knows all members, so it lets other replicas try
-        // first.
+        // Let other replicas try first, because this replica does not know the preferred replicas until it knows all
+        // members.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
         let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {
@@ -211,9 +211,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     Some((output, leadership.gives_up()))
                 });
                 // After a lost leadership term, contend again without a list request. The list request after each
-                // acquisition finds replicas with another number of shards than this replica.
+                // acquisition finds replicas with a different number of shards.
                 match elector.run(&stop, callbacks).await {
-                    // The work has not started, because a rival leads a shard. The pause is random, so that one of two
+                    // A rival leads a shard, so the work has not started. Wait for a random time, so that one of two
                     // conflicting replicas tries again first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
@@ -240,7 +240,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             while let Some(end) = shards.next().await {
                 ended = ended.or(end);
             }
-            // Return immediately if there are no shards.
+            // Return immediately if the fleet has no shards.
             stop.cancel();
             ended
         };

@@ -4,8 +4,8 @@ use pintle_leaderelect::ElectionStatus;
 
 use crate::shard::Shard;
 
-/// The state of the elections of [`Shards`](crate::Shards), for status pages. The status is informational. To decide
-/// whether to act, check the [`Leadership`](pintle_leaderelect::Leadership) instead. The status can be read while the
+/// The state of the elections of [`Shards`](crate::Shards), for status pages. This status is informational. To decide
+/// whether to act, check the [`Leadership`](pintle_leaderelect::Leadership) instead. The status is readable while the
 /// elections are running and after they have ended.
 #[derive(Clone, Debug)]
 pub struct ShardsStatus {
@@ -20,8 +20,8 @@ impl ShardsStatus {
         &self.name
     }
 
-    /// Returns the state of the election for the membership lease of this replica. This replica is the only contender
-    /// for its membership lease. If this replica cannot list the leases of the shards, the [last
+    /// Returns the state of the election for the membership lease of this replica. Only this replica contends for its
+    /// membership lease. If this replica cannot list the leases of the shards, the [last
     /// error](ElectionStatus::last_error) and the [check](ElectionStatus::check_lock) of this election report the
     /// failure.
     pub fn member(&self) -> &ElectionStatus {

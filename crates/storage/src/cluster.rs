@@ -1,4 +1,4 @@
-//! Implements [`Cluster`] for the store.
+//! Implements the trait [`Cluster`] for the store.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Cluster for Db {
     }
 }
 
-/// Decodes an object. If `often` is `true`, the store keeps the object in decoded form.
+/// Decodes an object, and keeps the decoded form in the store if `often` is `true`.
 fn tree(stored: &Stored, often: bool) -> Arc<Json> {
     if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }

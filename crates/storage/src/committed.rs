@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// A write to the store.
+/// The time and the revision of a write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. Times never decrease from one revision to the next.
+    /// The time of the write. Times do not decrease from one revision to the next.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -17,8 +17,8 @@ tokio::task_local! {
     static COMMITTED: Committed;
 }
 
-/// The last write of a request, shared with the future of the request. The write remains available if the future is
-/// dropped before it completes.
+/// The last write of a request, which remains available if the future of the request is dropped before it
+/// completes.
 #[derive(Clone, Debug, Default)]
 pub struct Committed(Arc<Mutex<Option<Commit>>>);
 
@@ -38,6 +38,6 @@ pub fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
     };
-    // Writes of background controllers do not belong to a request.
+    // Ignore writes of background controllers, which do not belong to a request.
     let _ = COMMITTED.try_with(note);
 }

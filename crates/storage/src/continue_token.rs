@@ -1,4 +1,4 @@
-//! Continue tokens, which contain the position of the next page of a list.
+//! Encodes the position of the next page of a list as a continue token.
 
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, URL_SAFE_NO_PAD};
@@ -14,7 +14,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decod
 /// A position in a list, and the list's revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// The list's revision. `None` if the next page contains the newest state.
+    /// The list's revision, or `None` if the next page contains the newest state.
     pub revision: Option<u64>,
     /// The first key of the next page, relative to the collection.
     pub start: String,
@@ -75,7 +75,7 @@ impl ContinueToken {
     }
 }
 
-/// Checks that a continue token does not change when it is decoded and encoded again. Used as a fuzz target.
+/// Checks, as a fuzz target, that decoding and encoding do not change a continue token.
 pub fn fuzz(text: &str) {
     if let Ok(token) = ContinueToken::decode(text) {
         assert_eq!(ContinueToken::decode(&token.encode()).ok(), Some(token), "{text}");

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// The minimum size limit of a backlog, in bytes. A backlog contains the changes that a watcher of several resources
-/// has not read yet. With a lower limit, a watcher might have to list again after every change.
+/// has not read yet. With a lower limit, such a watcher might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
 /// A new value of an object, such as a quota, that must be committed together with the write of another object.
@@ -42,11 +42,11 @@ pub struct Charge {
     pub value: Json,
 }
 
-/// A function that converts a resource's object to its stored form. The store is not locked while the function runs.
+/// A function that converts a resource's object to its stored form, while the store is not locked.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
-/// The shared store. The lock is held only during a single operation of the store, and never across an await point.
-/// Reading the current state takes no lock.
+/// The store that all parts of the server share. The lock is held only during a single operation of the store, and
+/// never across an await point. Reading the current state takes no lock.
 #[derive(Debug)]
 pub struct Db {
     inner: Mutex<Inner>,
@@ -56,13 +56,13 @@ pub struct Db {
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
-    /// Returns `true` if many requests read a resource's objects. The store keeps these objects decoded.
+    /// Returns `true` if many requests read a resource's objects, so that the store keeps them decoded.
     pub(crate) is_read_often: fn(resource: &str) -> bool,
     interner: Arc<Interner>,
     /// The maximum number of unread changes for a follower of one resource.
     max_lag: usize,
-    /// The approximate maximum size, in bytes, of the unread changes for a follower of several resources. This maximum
-    /// is at least as large as the size limit of the log.
+    /// The approximate maximum size, in bytes, of the unread changes for a follower of several resources. The limit is
+    /// at least as large as the size limit of the log.
     max_backlog_bytes: usize,
 }
 
@@ -72,8 +72,8 @@ struct Inner {
     /// The followers of each resource. A follower is a reader that receives a resource's changes.
     followers: HashMap<ResourceKey, Followers>,
     multi: Vec<MultiFollower>,
-    /// The mirrored objects of the upstream cluster. `None` unless this is the store of a plan, which is a dry run on
-    /// top of a live cluster.
+    /// The mirrored objects of the upstream cluster, if this is the store of a plan (a dry run on top of a live
+    /// cluster).
     mirror: Option<Mirror>,
 }
 
@@ -106,7 +106,7 @@ impl Db {
         }
     }
 
-    /// Sets the function that selects the resources whose objects are kept in decoded form.
+    /// Sets the function that selects the resources whose objects the store keeps in decoded form.
     pub fn keeping_trees_of(self, is_read_often: fn(resource: &str) -> bool) -> Self {
         Self { is_read_often, ..self }
     }
@@ -126,7 +126,7 @@ impl Db {
         self.present.load().get(resource, key).map_or(0, |stored| stored.weight())
     }
 
-    /// Returns the current objects in a range, in key order. Later writes do not affect the result.
+    /// Returns the current objects in a range, in key order. Later writes do not change the returned objects.
     pub fn objects_of(&self, resource: &str, range: &Range) -> Run {
         self.present.load().objects(resource).run(range)
     }
@@ -136,11 +136,11 @@ impl Db {
         self.present.load_full()
     }
 
-    /// Returns a resource's objects at `revision`. The result is cached for some time, because requests for the next
-    /// pages of a list read the same objects.
+    /// Returns a resource's objects at `revision`. The objects are cached for some time, because requests for the next
+    /// pages of a list read them again.
     pub fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
         let (past, revision) = self.read(|store| {
-            // A read at a future revision returns the current state, because the log does not contain the revision yet.
+            // Read the current state for a future revision, because the log does not contain the revision yet.
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
@@ -150,7 +150,7 @@ impl Db {
         Ok(objects)
     }
 
-    /// Caches a resource's objects at `revision`, for requests that read a list's next pages.
+    /// Caches a resource's objects at `revision`, for requests that read the next pages of a list.
     pub fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
         self.lock().store.keep(resource, revision, objects);
     }
@@ -161,7 +161,7 @@ impl Db {
         question(&self.lock().store)
     }
 
-    /// Converts an object to its stored form. The store is not locked during the conversion.
+    /// Converts an object to its stored form, without locking the store.
     pub fn draft(&self, resource: &str, object: &Json) -> Draft {
         (self.draft)(&self.interner, resource, object)
     }
@@ -179,7 +179,7 @@ impl Db {
     }
 
     /// Like [`put`](Self::put), but for an object that is being deleted. If another object has one of the object's
-    /// unique values, the object is written without its unique values.
+    /// unique values, this method writes the object without its unique values.
     pub fn put_leaving(&self, resource: &ResourceKey, key: &str, at: u64, value: Json) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
@@ -192,8 +192,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object and the resulting quota updates in one step. Nothing is written if one of these objects does
-    /// not have its expected state, or if `precondition` returns `false`.
+    /// Writes an object and the resulting quota updates in one step. Writes nothing if one of these objects does not
+    /// have its expected state, or if `precondition` returns `false`.
     pub fn commit(
         &self,
         resource: &ResourceKey,
@@ -248,15 +248,15 @@ impl Db {
         self.lock().store.compact(revision);
     }
 
-    /// Ends the watches of a resource and drops its history. Afterwards, the resource behaves like a new resource.
+    /// Ends the watches of a resource and drops its history. After the call, the resource behaves like a new resource.
     pub fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
         inner.followers.remove(resource);
     }
 
-    /// Calls `question` with the current state of the store. The returned feed contains all later changes of the
-    /// resource.
+    /// Calls `question` with the current state of the store. All later changes of the resource are in the returned
+    /// feed.
     pub fn follow<R>(
         &self,
         resource: &ResourceKey,
@@ -289,7 +289,7 @@ impl Db {
         feed.is_read(&inner).then(|| inner.store.revision())
     }
 
-    /// Waits until the store has reached `revision`. Returns `false` after `timeout`.
+    /// Waits until the store has reached `revision`. Returns `false` if `timeout` elapses first.
     ///
     /// # Cancel safety
     ///
@@ -300,11 +300,11 @@ impl Db {
         tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Publishes the state after an operation of the store, and then notifies followers of the changes. Therefore, a
-    /// notified follower always finds all changes of the operation.
+    /// Publishes the state after an operation of the store, and then notifies followers of the changes. A notified
+    /// follower therefore finds all changes of the operation.
     ///
-    /// Returns the previous state. The caller must drop the returned state after releasing the lock, because the state
-    /// can own the last references to replaced objects.
+    /// Returns the state before the operation. The caller must drop this state after releasing the lock, because it can
+    /// own the last references to replaced objects.
     fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
         let replaced = self.publish(inner);
         for change in changes {
@@ -326,7 +326,8 @@ impl Db {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The state is consistent even after a panic in the store, because each operation changes the table last.
+        // Ignore poisoning: even after a panic in the store, the state is consistent, because each operation changes
+        // the table last.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The checks of the health endpoints, with the same names and in the same order as in kube-apiserver.
+//! The checks of the health endpoints, with kube-apiserver's names and order.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +16,17 @@ pub enum Endpoint {
 
 #[derive(Clone, Copy, Debug)]
 enum CheckKind {
-    /// Passes if the server responds.
+    /// Passes as soon as the server responds.
     Process,
     /// Passes if the store can be read.
     Store,
-    /// Passes if all background controllers are running. The server responds to requests only after the controllers
-    /// have processed all existing objects.
+    /// Passes if all background controllers are running. The server responds only after the controllers have processed
+    /// all existing objects.
     Controllers,
 }
 
-/// The name and the condition of each health check. If an endpoint is given, only this endpoint runs the check. The
-/// checks of some post-start hooks pass as soon as the server responds, because these hooks complete before the server
-/// listens.
+/// The name and the condition of each health check, and the only endpoint that runs it, if any. The checks of some
+/// post-start hooks pass as soon as the server responds, because these hooks complete before the server listens.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),
@@ -80,7 +79,7 @@ impl Health {
     pub fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // If another thread never releases the store's lock, this read blocks and the request times out.
+        // If another thread holds the store's lock indefinitely, this read blocks and the request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
         of_endpoint.map(move |(name, _, kind)| {
@@ -103,7 +102,7 @@ impl Health {
         Running(self)
     }
 
-    /// Makes the health check `check` fail. If `fails` is `false`, the check returns its normal result again.
+    /// Makes the health check `check` fail, or return its normal result again if `fails` is `false`.
     pub fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {

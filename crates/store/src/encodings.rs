@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The maximum number of recently used objects that are skipped during one eviction.
+/// The maximum number of recently used objects that one eviction skips.
 const MAX_SPARED: usize = 64;
 
-/// An encoding other than the stored JSON, of one object or of a group of objects. The store caches these encodings.
+/// A cached encoding of one object or of a group of objects, other than the stored JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// The whole object as a protobuf message.
@@ -16,16 +16,16 @@ pub enum Encoding {
     Metadata(String),
     /// The metadata as a protobuf message.
     MetadataMessage,
-    /// The compressed items of a list response with this `apiVersion`. The items are in protobuf if the flag is `true`,
-    /// and otherwise in JSON.
+    /// The compressed items of a list response with this `apiVersion`, as protobuf if the flag is `true`, and as JSON
+    /// otherwise.
     Zipped(String, bool),
-    /// The cells of the object's table row. The fields are the `apiVersion`, the number of the table's form, and a time
-    /// in seconds. Cells contain the age of the object, so they are valid only for one second.
+    /// The cells of the object's table row. The fields are the `apiVersion`, the number of the object form, and a time
+    /// in seconds. Table cells contain the age of the object, so they are valid only for one second.
     Cells(String, u64, i64),
 }
 
 impl Encoding {
-    /// If the encoding is valid only during one second, returns this second.
+    /// Returns the only second in which the encoding is valid, if it has such a limit.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -34,15 +34,16 @@ impl Encoding {
     }
 }
 
-/// The cached encodings of all objects of a store, including their past versions. Eviction uses the second-chance
-/// algorithm, which checks the object at the front of the queue. If an encoding of this object was used since the
-/// object was queued, the object moves to the end of the queue. Otherwise, its encodings are dropped.
+/// The cached encodings of all objects of a store, including their past versions. To evict encodings, the cache uses
+/// the second-chance algorithm, which checks the object at the front of the queue. If an encoding of this object was
+/// used since the object was queued, the object moves to the end of the queue. If no encoding was used, the cache drops
+/// the object's encodings.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects with cached encodings, in eviction order. Objects that no longer exist are removed whenever the
-    /// length of the queue has doubled.
+    /// The objects with cached encodings, in eviction order. Whenever the length of the queue has doubled, removed
+    /// objects are dropped from it.
     queue: Mutex<EvictionQueue>,
     /// The current second, and the objects with encodings that are valid only in this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
@@ -67,7 +68,7 @@ impl EncodingCache {
         Self { max_bytes: bytes, ..Self::default() }
     }
 
-    /// Adds the object `added`, if any, to the eviction queue. Evicts encodings until the cache is within its size
+    /// Adds the object `added`, if any, to the eviction queue, and evicts encodings until the cache is within its size
     /// limit.
     fn queue_and_evict(&self, added: Option<Weak<Encodings>>) {
         let mut queue = lock(&self.queue);
@@ -111,8 +112,8 @@ impl Encodings {
         Self { cache: cache.clone(), cached: Mutex::default(), is_queued: false.into(), is_used: false.into() }
     }
 
-    /// Returns an encoding of the object from the cache. If the encoding is not cached, creates it with `make`. The new
-    /// encoding is cached unless it exceeds the size limit of the cache.
+    /// Returns an encoding of the object from the cache, or creates it with `make`. A new encoding is cached unless it
+    /// exceeds the size limit of the cache.
     pub(super) fn find_or_make<E>(
         self: &Arc<Self>,
         encoding: Encoding,
@@ -133,11 +134,10 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // Drop table cells for other seconds. Also drop the same encoding if another thread has cached it while this
-        // thread created it.
+        // Drop table cells for other seconds. Also drop an equal encoding that another thread cached in the meantime.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
-        // Reserve space for one encoding, because most objects have only one or two.
+        // Reserve space for only one encoding, because most objects have only one or two.
         cached.reserve_exact(1);
         cached.push((encoding, made));
         drop(cached);

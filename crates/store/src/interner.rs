@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 const SHARDS: usize = 16;
 
-/// Stores equal byte strings only once. The interner has only weak references, so a byte string is freed when the last
-/// object that uses it is dropped.
+/// Stores equal byte strings only once. The interner has only weak references, so dropping the last object that uses a
+/// byte string frees it.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
@@ -23,8 +23,7 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// Returns the interned byte string that equals `bytes`. If there is no such byte string, interns a copy of
-    /// `bytes`.
+    /// Returns the interned byte string that equals `bytes`, or interns a copy of `bytes`.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
         let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
@@ -32,7 +31,7 @@ impl Interner {
             return same.clone();
         }
         let new = Arc::new(Interned { bytes: bytes.into(), hash, interner: self.clone() });
-        // A byte string is not interned if another byte string has the same hash.
+        // Do not intern a byte string that has the same hash as another one.
         if known.is_none() {
             self.shard(hash).insert(hash, Arc::downgrade(&new));
         }
@@ -56,8 +55,8 @@ impl Interner {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // After the last reference to `self` was dropped, another thread may have interned another byte string with the
-        // same content.
+        // Keep an entry with references: after the last reference to `self` was dropped, another thread may have
+        // interned an equal byte string.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

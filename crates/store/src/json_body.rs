@@ -1,4 +1,4 @@
-//! An object as JSON bytes. The members are in the order of the API server's responses.
+//! An object as JSON bytes, with its members in the order of the API server's responses.
 
 mod projection;
 mod writer;
@@ -18,8 +18,8 @@ use super::interner::{Interned, Interner};
 /// The order of the members in an object's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// The members that all kinds have come first, in the order of the Go types. All other members follow, sorted by
-    /// name.
+    /// The members that all kinds have come first, in the order of the Go types. All other members of the object
+    /// follow, sorted by name.
     Declared,
     /// All members are sorted by name, as in custom resources.
     Sorted,
@@ -75,10 +75,10 @@ const MEMBERS: [&str; 9] = [
 ];
 
 /// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The revision is inserted
-/// when the object is written to a response. Therefore, the store can encode an object before it knows the revision,
-/// and a deletion event shares the bytes of the object's last write.
+/// when the store writes the object to a response. The store can therefore encode an object before it knows the
+/// revision, and a deletion event shares the bytes of the object's last write.
 ///
-/// Long members, and the managed fields of each manager, are interned. Most of these values share memory with equal
+/// Long members, and the managed fields of each manager, are interned. Interned values usually share memory with equal
 /// values in the previous version of the object or in other objects from the same template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
@@ -92,7 +92,7 @@ pub(super) struct JsonBody {
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
 const METADATA_AT: usize = MEMBERS.len();
-/// The maximum length of JSON whose offsets take two bytes. For longer JSON, each offset takes four bytes.
+/// The maximum length of JSON for which each offset takes two bytes instead of four.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
 /// A string in the JSON, which is borrowed from the JSON unless the string contains escape sequences.
@@ -100,12 +100,12 @@ const MAX_NARROW_LEN: usize = u16::MAX as usize;
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. The interner stores long values that several objects contain only once.
+    /// Encodes an object. The interner stores a long value that several objects contain only once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
 
-    /// Encodes an object without a `resourceVersion`. A revision cannot be inserted later.
+    /// Encodes an object without a `resourceVersion`, so that no revision can be inserted later.
     pub(super) fn unversioned(object: &Json) -> Self {
         BodyWriter::new(None, false).encode(object, MemberOrder::Declared)
     }
@@ -171,16 +171,16 @@ impl JsonBody {
         read(&json).unwrap_or_default()
     }
 
-    /// Returns a metadata member's value. Returns `None` if the member is absent, null, or not a `T`.
+    /// Returns a metadata member's value, or `None` if the member is absent, null, or not a `T`.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // Metadata members contain no interned values, so read them directly from the bytes. The revision is not stored
-        // in the bytes.
+        // Read metadata members directly from the bytes, because they contain no interned values. The bytes do not
+        // contain the revision.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. `revision` is the
-    /// object's revision.
+    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. `revision` becomes the
+    /// object's `resourceVersion`.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -214,8 +214,8 @@ impl PartialEq for JsonBody {
     }
 }
 
-/// Deserializes the value at the start of `json` and ignores the remaining bytes. Returns `None` for null or if an
-/// error occurs.
+/// Deserializes the value at the start of `json` and ignores the remaining bytes. Returns `None` for null and for an
+/// invalid value.
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
 }
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Creates an object from a template. All objects from this template have the same long values, except for the
+    /// Creates an object from a template. All objects from this template have the same long values, except in the
     /// status.
     fn replica(number: usize) -> Json {
         let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
@@ -325,7 +325,7 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // The JSON must be the same as without interning, and `len` must return its correct length.
+            // Interning must not change the JSON, and `len` must return the length of this JSON.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

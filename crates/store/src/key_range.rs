@@ -12,13 +12,13 @@ impl KeyRange {
     /// Creates the range of all keys in a namespace, or of all keys of the resource if `namespace` is `None`.
     pub fn namespace(namespace: Option<&str>) -> Self {
         let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        // `0` is the ASCII character after `/`.
+        // `0` follows `/` in ASCII.
         let end = namespace.map(|namespace| format!("{namespace}0"));
         Self { start: prefix.clone(), prefix, end }
     }
 
-    /// Creates the range that contains only the key of one object. `namespace` must be empty for a cluster-scoped
-    /// object.
+    /// Creates the range that contains only the key of one object. For a cluster-scoped object, `namespace`
+    /// must be empty.
     pub fn object(namespace: &str, name: &str) -> Self {
         let range = Self::namespace((!namespace.is_empty()).then_some(namespace));
         let start = format!("{}{name}", range.prefix);

@@ -12,10 +12,10 @@
 //! - An [`Interner`] stores equal values of several objects only once.
 //!
 //! The store does no I/O, does not read the clock and starts no tasks. The caller passes the time of each write. The
-//! store can return the state at the current revision and at all earlier revisions that have not been compacted yet.
+//! store can return the state at the current revision and at all earlier revisions that have not been compacted.
 //!
 //! The store takes only short locks, which protect data shared between objects. To share a store between threads,
-//! protect the store with a lock. Reading a snapshot from [`now`](VersionedStore::now) does not require a lock.
+//! protect it with a lock. Reading a snapshot from [`now`](VersionedStore::now) does not require a lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -76,15 +76,16 @@ pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange,
 pub use tree::Tree;
 
 /// The limits of the change log. When a change is dropped from the log, clients can no longer list or watch from states
-/// before the change.
+/// before this change.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// The maximum number of changes in the log of each resource.
     pub max_changes: usize,
-    /// The maximum age of a change in the log. Each write drops at most a thousand changes that exceed this age,
-    /// counted across all resources.
+    /// The maximum age of a change in the log. Each write drops at most a thousand expired changes, counted across all
+    /// resources.
     pub max_age: Duration,
-    /// The approximate maximum size of all logs together, in bytes. The last change of each resource is always kept.
+    /// The approximate maximum size of all logs together, in bytes. The store always keeps the last change of each
+    /// resource.
     pub max_bytes: usize,
     /// The number of recent changes per resource to keep for [`followed`](VersionedStore::followed), even if this
     /// exceeds `max_changes`.
@@ -97,7 +98,7 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops. This limit bounds the duration of a write.
+/// The maximum number of expired changes that one write drops. Without a maximum, a single write could take too long.
 const MAX_EXPIRED: usize = 1_000;
 
 /// The precondition of a write: the state that the object must have before the write. If the object has a different
@@ -110,13 +111,13 @@ pub enum Expect {
     At(u64),
 }
 
-/// The reason why a write was refused. A refused write changes nothing.
+/// The reason why the store refused a write, which has changed nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// The object does not have the expected state. Contains the current object, if the object exists.
+    /// The object does not have the expected state. The variant contains the current object, if the object exists.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object already owns one of the new object's claims. A claim is a value that only one object can own,
-    /// such as an IP address.
+    /// Another object already owns one of the new object's claims. A claim is a value that only one object can own, such
+    /// as an IP address.
     Taken,
     /// The write depends on other data, which has changed since the caller read it.
     Moved,
@@ -135,14 +136,13 @@ pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache for encodings other than JSON. The size limit of the encoding cache is half the size limit of the
-    /// change log.
+    /// The cache for encodings other than JSON, with half the size limit of the change log.
     encoding_cache: Arc<EncodingCache>,
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
     /// The approximate size of all change logs together, in bytes.
     log_bytes: usize,
-    /// The resources whose logs contain more than one change. The map is keyed by the revision of the oldest change.
+    /// The resources whose logs contain more than one change, keyed by the revision of the oldest change.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
     /// The owner of each claim, such as an IP address.
     holders: HashMap<String, (ResourceKey, Key)>,
@@ -150,10 +150,10 @@ pub struct VersionedStore {
 }
 
 impl VersionedStore {
-    /// Creates an empty store whose current revision is `first`. Earlier revisions are unavailable. A new etcd starts
-    /// at revision 1.
+    /// Creates an empty store whose current revision is `first`. Revisions before `first` are unavailable. For
+    /// comparison, a new etcd starts at revision 1.
     pub fn new(first: u64, history: History) -> Self {
-        // Limit the first revision to ensure that later writes do not overflow it.
+        // Limit the first revision, so that later writes cannot overflow it.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
@@ -161,7 +161,7 @@ impl VersionedStore {
         Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Returns the store's interner. Drafts for this store must be created with the returned interner.
+    /// Returns the store's interner. Use the returned interner to create drafts for this store.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
@@ -267,15 +267,15 @@ impl VersionedStore {
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns the revision that was current at `time`, or a later revision with the same state of the resource. The
-    /// method uses only the changes in the log.
+    /// Returns the revision that was current at `time`, or a later revision with the same state of the resource.
+    /// `revision_at` uses only the changes in the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time of a resource's last change up to and including `revision`. Returns `None` if the log does not
-    /// contain this change.
+    /// Returns the time of a resource's last change up to and including `revision`, or `None` if it is no longer in the
+    /// log.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
@@ -293,7 +293,7 @@ impl VersionedStore {
         Ok(self.tables.get(resource).map(|table| table.past(revision, self.objects(resource))).unwrap_or_default())
     }
 
-    /// Raises the current revision to `revision`. There are no changes at the skipped revisions.
+    /// Raises the current revision to `revision`. The skipped revisions contain no changes.
     pub fn advance_to(&mut self, revision: u64) {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
@@ -352,8 +352,8 @@ impl VersionedStore {
     /// Keeps a snapshot of a resource at this revision until a later change is dropped from the log. A snapshot needs
     /// little memory, because the log already contains all objects that have changed since the snapshot.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // A read at a future revision can be caused by fault injection. Do not keep this snapshot, because the objects
-        // may change before the store reaches the revision.
+        // Do not keep a snapshot at a future revision, which fault injection can cause, because the objects may still
+        // change before it.
         if revision > self.now.revision {
             return Weak::new();
         }
@@ -365,7 +365,7 @@ impl VersionedStore {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }
 
-    /// Adds a change to the log, and drops the oldest changes that exceed the log's limits.
+    /// Adds a change to the log, and drops the oldest changes to keep the limits of the log.
     fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
         let (history, now) = (self.history, change.at);
         let recorded = self.change_table(&change.resource().clone(), |table| {
@@ -403,7 +403,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns the error that `put` would return. This method never writes anything.
+    /// Returns the error that [`put`](Self::put) would return. `check` does not write anything.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
@@ -419,7 +419,7 @@ impl VersionedStore {
         if is_met { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
-    /// Returns the key of the object that owns this claim, such as an IP address.
+    /// Returns the key of the object that owns a claim, such as an IP address.
     pub fn holder(&self, claim: &str) -> Option<&Key> {
         self.holders.get(claim).map(|(_, key)| key)
     }

@@ -7,13 +7,14 @@ use super::tree::{Branch, Tree};
 use crate::key_range::KeyRange;
 use crate::stored::{Key, Stored};
 
-/// Objects by key. Cloning a snapshot takes constant time and memory.
+/// The objects of one resource, by key. Cloning an `Objects` takes constant time and memory.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum number of objects in a group. A group consists of objects with adjacent keys that are encoded together.
+/// The minimum number of objects in a group. A group consists of objects with adjacent keys that the store encodes
+/// together.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
@@ -22,8 +23,8 @@ impl Objects {
         self.tree.get(key)
     }
 
-    /// Inserts an object. Returns the stored key, which all versions of the object share, and the object's previous
-    /// version.
+    /// Inserts an object. Returns the object's previous version, and the stored key, which all versions of the object
+    /// share.
     pub(super) fn insert(&mut self, key: &str, object: Arc<Stored>) -> (Key, Option<Arc<Stored>>) {
         self.tree.insert(key, object)
     }
@@ -39,7 +40,7 @@ impl Objects {
     }
 }
 
-/// Creates a snapshot from objects in the order of the iterator. The objects get generated keys.
+/// Creates a snapshot of objects with generated keys, in the order of the iterator.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -54,7 +55,7 @@ impl FromIterator<Stored> for Objects {
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    /// The index of the next object. The iterator ends before the index `end`.
+    /// The index of the next object, which is less than `end` until the iterator ends.
     at: usize,
     end: usize,
 }
@@ -70,8 +71,8 @@ impl Run {
         self.at += 1;
     }
 
-    /// Returns the group of objects that starts at the current position, without advancing the iterator. Many requests
-    /// can share the encoding of a group. Returns `None` if no group starts at the current position.
+    /// Returns the group of objects that starts at the current position, or `None`, without advancing the iterator.
+    /// Many requests can share the encoding of a group.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
@@ -85,7 +86,7 @@ impl Run {
         self.at = next.unwrap_or(self.end);
     }
 
-    /// Returns the number of remaining objects.
+    /// Returns the number of objects that are left in the iterator.
     pub fn left(&self) -> usize {
         self.end.saturating_sub(self.at)
     }
@@ -117,8 +118,8 @@ impl Neighbours {
         self.0.values()
     }
 
-    /// Returns the encoding of all objects in the group. The first call creates the encoding with `make`. The encoding
-    /// is cached until an object in the group changes or the cache evicts the encoding.
+    /// Returns the encoding of all objects in the group. The first call for an encoding creates it with `make`. The
+    /// encoding is cached until an object in the group changes or the cache evicts the encoding.
     ///
     /// # Errors
     ///

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::objects::Objects;
 use crate::stored::StoreChange;
 
-/// The state of a resource at an earlier revision, stored as a later state and the changes in between.
+/// The state of a resource at an earlier revision, stored as a later state and the changes between
+/// them.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,
@@ -13,7 +14,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Computes the objects at the earlier revision by undoing the changes.
+    /// Computes the objects at the earlier revision by undoing the later changes.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

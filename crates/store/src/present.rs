@@ -7,8 +7,7 @@ use crate::key_range::KeyRange;
 use crate::objects::Objects;
 use crate::stored::{Key, ResourceKey, Stored};
 
-/// All objects at one revision. Cloning a `Present` creates an immutable snapshot. Cloning takes constant time and
-/// memory.
+/// All objects at one revision. Cloning a `Present` creates an immutable snapshot, in constant time and memory.
 #[derive(Clone, Debug, Default)]
 pub struct Present {
     pub(super) revision: u64,
@@ -41,7 +40,7 @@ impl Present {
         })
     }
 
-    /// Applies a change to a resource's objects. Existing clones of the snapshot do not change.
+    /// Applies a change to a resource's objects. Existing clones of this snapshot do not change.
     pub(super) fn change<R>(&mut self, resource: &str, change: impl FnOnce(&mut Objects) -> R) -> R {
         let mut objects = self.objects(resource);
         let changed = change(&mut objects);

@@ -17,18 +17,18 @@ pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// The snapshots by revision and era, with or without current readers. The log contains all changes after each
-    /// snapshot.
+    /// The snapshots by revision and era, including snapshots without current readers. For each snapshot, the log
+    /// contains all later changes.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// The current era. A new era begins when a caller changes the content of past revisions. Snapshots of earlier eras
-    /// are available only to their current readers.
+    /// The current era. A new era begins when a caller changes the content of past revisions. Only their current
+    /// readers can use snapshots of earlier eras.
     era: u64,
     /// The [`Origin`] of each API version that was used to write objects. Objects of the same API version share an
     /// origin, so there are at most as many origins as API versions of the resource.
     origins: Vec<Arc<Origin>>,
     log_bytes: usize,
     floor: u64,
-    /// The revision of the last dropped change. At most `floor`.
+    /// The revision of the last dropped change, which is at most `floor`.
     dropped: u64,
 }
 
@@ -59,7 +59,7 @@ impl Table {
         change
     }
 
-    /// Starts a new era. Call this method when the content of past revisions changes.
+    /// Starts a new era. Call `begin_era` when the content of past revisions changes.
     pub(super) fn begin_era(&mut self) {
         self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
@@ -93,7 +93,7 @@ impl Table {
     }
 
     /// Returns the resource's state at `revision`, computed by undoing changes in a later state. The later state is the
-    /// oldest snapshot at or after `revision`. If there is no such snapshot, the later state is `now`, the current
+    /// oldest snapshot at or after `revision`. If no such snapshot exists, the later state is `now`, the current
     /// objects.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// Keeps a snapshot at `revision` until a later change is dropped from the log. If too many snapshots have no
-    /// readers, drops the oldest of these snapshots.
+    /// readers, `keep` drops the oldest of these snapshots.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();
@@ -118,8 +118,7 @@ impl Table {
         snapshot
     }
 
-    /// Makes revisions before `revision` unavailable. This compaction does not affect callers that already follow
-    /// the changes.
+    /// Makes revisions before `revision` unavailable. Callers that already follow the changes can still read them.
     pub(super) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
     }

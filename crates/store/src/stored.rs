@@ -16,7 +16,7 @@ use super::json_body::{BorrowedText, JsonBody, Member, MemberOrder};
 /// The name of a resource in a store, such as `pods` or `deployments.apps`.
 pub type ResourceKey = Arc<str>;
 
-/// The key of an object within its resource: `namespace/name`, or `name` for a cluster-scoped object.
+/// The key of an object within its resource, in the form `namespace/name`, or `name` for a cluster-scoped object.
 pub type Key = Arc<str>;
 
 /// An object to write to a store.
@@ -24,11 +24,11 @@ pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
     pub(super) claims: Vec<String>,
-    /// The values of the selectable fields. Set only if the values are the same in all API versions of the kind.
+    /// The values of the selectable fields, if they are the same in all API versions of the kind.
     pub(super) fields: Vec<String>,
 }
 
-/// Omits the object, because it may be a Secret.
+/// The `Debug` output omits the object, because it may be a Secret.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft").field("version", &self.version).finish_non_exhaustive()
@@ -36,13 +36,13 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// Creates a draft. `interner` must be the interner of the store that the draft is for.
+    /// Creates a draft. `interner` must be the interner of the store that will contain the object.
     pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
-    /// Returns the draft without its claims. A claim is a value that only one object in the store can own.
+    /// Returns the draft without its claims (values that only one object in the store can own).
     pub fn without_claims(self) -> Self {
         Self { claims: Vec::new(), ..self }
     }
@@ -65,31 +65,30 @@ impl Origin {
         Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// Creates the origin of an object that is not in a store. Encodings of an object outside a store are not cached.
+    /// Creates the origin of an object outside a store, whose encodings are not cached.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }
 }
 
-/// A version of an object. Each write stores a new version, and a stored version never changes.
+/// A version of an object, which is immutable: each write stores a new version.
 ///
-/// The store keeps the object as the bytes for clients, and decodes the object only if necessary. The bytes do not
-/// contain `apiVersion` and `kind`, because these depend on the requested API version, and lists of built-in kinds omit
+/// The store keeps the version as the bytes for clients, and decodes them only if necessary. The stored bytes do not
+/// contain `apiVersion` and `kind`, because both depend on the requested API version, and lists of built-in kinds omit
 /// them. The `apiVersion` of the write is stored separately, because the kind's storage version can change.
 pub struct Stored {
     revision: u64,
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Data that is computed when first needed. Most small objects have no such data, because they are usually sent
-    /// unchanged.
+    /// Data that is computed on first use, which never happens for most small objects, because they are sent unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
 #[derive(Debug, Default)]
 struct Derived {
     /// The number of a form that the stored bytes already have, or 0 if no such form is known. A form is the structure
-    /// of objects in one served API version.
+    /// of the kind's objects in one served API version.
     fits: AtomicU64,
     /// The decoded object, which is kept only for objects that the server reads often.
     tree: OnceLock<Arc<Json>>,
@@ -97,7 +96,7 @@ struct Derived {
     encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// Omits the object, because it may be a Secret.
+/// The `Debug` output omits the object, because it may be a Secret.
 impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
@@ -105,7 +104,7 @@ impl fmt::Debug for Stored {
 }
 
 /// The values of an object's selectable fields in one form, in the order that the kind defines. The values are
-/// concatenated into one string, because most values are short or empty.
+/// concatenated into one string, because most of them are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
@@ -113,8 +112,8 @@ struct SelectableFields {
     ends: Box<[usize]>,
 }
 
-/// The form number to pass to [`Stored::field`] if the selectable fields have the same values in all forms. A form is
-/// the structure of objects in one served API version.
+/// The form number for [`Stored::field`] if the selectable fields have the same values in all forms. A form is the
+/// structure of the kind's objects in one served API version.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -154,7 +153,7 @@ impl Stored {
         Self::new(0, Origin::detached(&draft.version), true, draft.body)
     }
 
-    /// Creates an object that is not in a store. The JSON of this object contains no resourceVersion.
+    /// Creates an object without a resourceVersion that is not in a store.
     pub fn unversioned(object: &Json) -> Self {
         Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
@@ -179,7 +178,7 @@ impl Stored {
         &self.origin.version
     }
 
-    /// Returns `true` if this version comes from the write that created the object.
+    /// Returns `true` if this version was stored by the write that created the object.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -189,8 +188,7 @@ impl Stored {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Returns `true` if both objects have the same content. The `apiVersion` and the revision of the objects may
-    /// differ.
+    /// Returns `true` if both objects have the same content, ignoring their `apiVersion` and revision.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -200,9 +198,9 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`.
-    /// The encoding is cached until the cache evicts it. Table cells are valid for only one second and are not cached
-    /// longer.
+    /// Returns the object in an encoding other than the stored JSON. The first call for an encoding creates it with
+    /// `make`. The encoding stays cached until the cache evicts it. Table cells stay cached for only one second,
+    /// because they are valid only for this time.
     ///
     /// # Errors
     ///
@@ -221,7 +219,7 @@ impl Stored {
         self.body.decode(self.revision)
     }
 
-    /// Returns the decoded object, and keeps it in memory for later calls. Use this method only for the few small
+    /// Returns the decoded object, and keeps it in memory for later calls. Use `kept_tree` only for the few small
     /// objects that almost every request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
         self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
@@ -232,22 +230,23 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. Other values are not
-    /// decoded.
+    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`, without decoding other
+    /// values.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns the value of a selectable field in the form with the number `form`. A form is the structure of objects
-    /// in one served API version. `at` is the field's index in the order that the kind defines. The first call computes
-    /// all values with `read`, and stores them. Returns `None` if the stored values belong to a different form.
+    /// Returns the value of a selectable field in the form with the number `form`. A form is the structure of the
+    /// kind's objects in one served API version. `at` is the field's index in the order that the kind defines. The
+    /// first call computes the values of all selectable fields with `read`, and stores them. Returns `None` if the
+    /// stored values belong to a different form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns the stored value of a selectable field. Returns `None` if no value is stored, or if the stored values
-    /// are valid for only one form.
+    /// Returns the stored value of a selectable field, or `None` if no value is stored, or if it is valid for only one
+    /// form.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
@@ -257,7 +256,7 @@ impl Stored {
         self.text(Member::Name)
     }
 
-    /// Returns the object's namespace. A cluster-scoped object has an empty namespace.
+    /// Returns the object's namespace, which is empty for a cluster-scoped object.
     pub fn namespace(&self) -> Cow<'_, str> {
         self.text(Member::Namespace)
     }
@@ -277,7 +276,7 @@ impl Stored {
         self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
 
-    /// Returns the deletion grace period, in seconds. Returns `None` if the object has no grace period.
+    /// Returns the deletion grace period in seconds, or `None` if the object has none.
     pub fn grace_seconds(&self) -> Option<i64> {
         self.body.member(Member::DeletionGracePeriodSeconds)
     }
@@ -292,8 +291,8 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns `true` if [`mark_as_fitting`](Self::mark_as_fitting) was last called with this form number, so that the
-    /// stored bytes need no conversion. If the result is `false`, a conversion may be needed.
+    /// Returns `true` if the last call of [`mark_as_fitting`](Self::mark_as_fitting) had this form number, so that the
+    /// stored bytes need no conversion. If the result is `false`, the bytes may need a conversion.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
@@ -347,7 +346,7 @@ pub struct StoreChange {
     pub key: Key,
     /// The object before the change.
     pub old: Option<Arc<Stored>>,
-    /// The object after the change. For a deletion, the object with its last content and the revision of the deletion.
+    /// The object after the change, or the last content with the revision of the deletion.
     pub new: Arc<Stored>,
 }
 

@@ -1,4 +1,4 @@
-//! Tests that compare the store with a model. The model keeps a full copy of all objects for every revision.
+//! Tests that compare the store with a model, which keeps a full copy of all objects for every revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Returns the keys, revisions and contents of the objects in a namespace of a snapshot. Also checks the number of
-/// remaining objects after each object.
+/// Returns the keys, revisions and contents of the objects in a namespace of a snapshot. Also checks how many objects
+/// the iterator has left after each object.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
@@ -73,8 +73,8 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// The store returns the correct objects for each available revision. Applying the later changes to these objects
-    /// results in the current objects.
+    /// The store returns the correct objects for each available revision. Applying the later changes to the objects of
+    /// a revision results in the current objects.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -236,7 +236,7 @@ fn one_write_drops_a_bounded_number_of_expired_changes() {
             put(start, &other, number);
         }
         let late = start + Duration::from_secs(11);
-        // The log contains only the new changes, and the last change of each resource.
+        // The log must contain only the new changes, and the last change of each resource.
         let own = usize::from(*written == other);
         let left = [2_500, 2_501, 2_502].map(|number| put(late, written, number));
         assert_eq!(left, [1_500 + own, 500 + 2 * own, 1 + 2 * own]);
@@ -267,7 +267,7 @@ fn only_one_object_can_hold_a_claim() {
     assert_eq!(store.revision(), a.revision(), "a refused write has no revision");
     assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
     store.put(now, &maps, "a", Expect::Absent, object("x")).expect("the object has no claim");
-    // An update keeps the claims that the new version still has, and releases all others.
+    // An update keeps the claims that the new version still has, and releases all other claims.
     let a = store.put(now, &pods, "a", Expect::At(a.revision()), first()).expect("the object holds the claim");
     let a =
         store.put(now, &pods, "a", Expect::At(a.revision()), claiming("x", &["second"])).expect("the claim is free");
@@ -317,7 +317,7 @@ fn past_state_is_based_on_the_next_later_snapshot() {
         assert_eq!(objects.run(&KeyRange::namespace(None)).count() as u64, revision - 1);
         store.keep(&resource, revision, &objects);
     }
-    // The oldest snapshots are dropped first, but snapshots with readers are kept.
+    // The store drops the oldest snapshots first, but keeps snapshots with readers.
     let objects = store.objects(&resource);
     let held = store.keep(&resource, 39, &objects);
     for revision in 60..=60 + resource_table::MAX_UNUSED_SNAPSHOTS as u64 {
@@ -325,7 +325,7 @@ fn past_state_is_based_on_the_next_later_snapshot() {
     }
     assert!(held.upgrade().is_some() && undone(&store, 39) == 0);
     assert!(undone(&store, 40) > 0);
-    // A snapshot is dropped together with the first change after the snapshot.
+    // The store drops a snapshot together with the first later change.
     for number in 100..150 {
         store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("the key is free");
     }
@@ -395,8 +395,8 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of objects with adjacent keys. The flag of a group is `true` if this call created
-    // the group's encoding.
+    // Returns the sizes of the groups of objects with adjacent keys, with `true` if this call created the group's
+    // encoding.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();
@@ -418,14 +418,14 @@ fn neighbours_are_encoded_once_until_one_changes() {
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
     put(&mut store, "b");
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
-    // Repeat the check after all snapshots that share tree nodes were dropped.
+    // Repeat the check after all snapshots that share tree nodes have been dropped.
     drop(kept);
     let at = put(&mut store, "e");
     store.remove(now, &pods, "e", at).expect("the object exists");
     put(&mut store, "e");
     put(&mut store, "a");
     assert_eq!(encoded_groups(&store), [(4, true), (1, true)]);
-    // A range that starts inside a group does not begin with a group.
+    // If a range starts inside a group, its first object does not start a group.
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }

@@ -1,4 +1,4 @@
-//! A persistent map. Writing a key copies a few nodes. Cloning the map copies no nodes.
+//! A persistent map. A write copies a few nodes of the tree, and cloning the map copies none.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 use super::encodings::Encodings;
 use crate::stored::Key;
 
-/// A B-tree that maps keys to values. Cloning the tree creates an immutable snapshot. A write copies only nodes that
-/// are on the path to its key and shared with a clone.
+/// A B-tree that maps keys to values. Cloning the tree creates an immutable snapshot. A write copies a node only if the
+/// node is on the path to the key and shared with a clone.
 #[derive(Clone, Debug)]
 pub struct Tree<V>(Node<V>);
 
-/// All leaves are at the same depth. Every node has entries, except for the root of an empty tree.
+/// All leaves are at the same depth. Every node except the root of an empty tree has entries.
 #[derive(Clone, Debug)]
 enum Node<V> {
     Leaf(Arc<[(Key, V)]>),
@@ -26,15 +26,15 @@ pub(super) struct Branch<V> {
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf, and of children of a branch. The limits are small in tests, so that nodes
-/// are split and merged even in small trees.
+/// The maximum number of values in a leaf, and of children of a branch. Tests use small limits, so that nodes are split
+/// and merged even in small trees.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// The new node to the right, if the insertion has split the node.
+    /// The new node to the right of a node that the insertion has split.
     right: Option<Node<V>>,
 }
 
@@ -65,7 +65,7 @@ impl<V> Tree<V> {
         before + find(entries, key).unwrap_or_else(|at| at)
     }
 
-    /// Returns the entry with this rank. The rank is the number of entries before the entry.
+    /// Returns the entry with this rank, which is the number of entries before it.
     pub(super) fn at(&self, rank: usize) -> Option<&(Key, V)> {
         let (mut node, mut rank) = (&self.0, rank);
         loop {
@@ -112,8 +112,8 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the stored key and the old value. If the key exists, the tree keeps its own copy of the
-    /// key.
+    /// Inserts a value, and returns the stored key and the old value. If the key exists, the tree keeps its existing
+    /// copy of the key.
     pub fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -123,9 +123,9 @@ impl<V: Clone> Tree<V> {
         (key, old)
     }
 
-    /// Removes a key. Returns the stored key and its value.
+    /// Removes a key, and returns the stored key and its value.
     pub fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // Return early if the key is absent, because a removal copies nodes.
+        // Return early if the key is absent, because a removal would copy nodes.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -190,7 +190,7 @@ impl<V> Node<V> {
 }
 
 impl<V: Clone> Node<V> {
-    /// `is_last` is `true` if this is the rightmost node at its depth.
+    /// Inserts a value below this node. `is_last` is `true` if the node is the rightmost node at its depth.
     fn insert(&mut self, key: &str, value: V, is_last: bool) -> Inserted<V> {
         match self {
             Self::Leaf(entries) => match find(entries, key) {
@@ -246,7 +246,7 @@ impl<V: Clone> Node<V> {
         }
     }
 
-    /// Merges two nodes. Returns `None` if the merged node would be more than half full.
+    /// Merges two nodes, or returns `None` if the merged node would be more than half full.
     fn merged(&self, next: &Self) -> Option<Self> {
         match (self, next) {
             (Self::Leaf(one), Self::Leaf(next)) if one.len() + next.len() <= MAX_LEAF_LEN / 2 => {
@@ -302,8 +302,8 @@ impl<V: Clone> Clone for Branch<V> {
     }
 }
 
-/// Prepares a branch for a write. Copies the branch if it is shared with a clone of the tree. Returns the index of the
-/// child for the key, and the branch.
+/// Prepares a branch for a write by copying it if it is shared with a clone of the tree. Also returns the index of the
+/// branch's child for the key.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
     let branch = Arc::make_mut(branch);
@@ -330,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the tree's depth. Checks that all leaves have the same depth, and that no node is empty or too large.
+    /// Returns the tree's depth, and checks the sizes of its nodes and that all leaves have the same depth.
     fn depth<V>(tree: &Tree<V>) -> usize {
         let (mut depth, mut level) = (0, vec![&tree.0]);
         while let Some(first) = level.first() {
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn write_copies_only_the_path_to_its_key() {
         const COUNT: usize = 1_000;
-        // Each key occurs exactly once, because the step and the count have no common divisor.
+        // Visit each key exactly once, because the step and the count have no common divisor.
         for step in [1, COUNT - 1, 1_237] {
             let mut tree = Tree::default();
             let keys = (0..COUNT).map(|at| format!("{:04}", at * step % COUNT));

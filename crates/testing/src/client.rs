@@ -1,4 +1,4 @@
-//! Clients of a collection. Requests of clients are logged, and tests can inject faults into them.
+//! The clients of a collection, which log their requests and can inject faults into them.
 
 use std::future::pending;
 use std::marker::PhantomData;

@@ -11,7 +11,7 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// A clock that was created with [`new`](Self::new) advances only when a test calls [`advance`](Self::advance). A clock
 /// that was created with [`beside_tokio`](Self::beside_tokio) follows tokio's clock and can also be stepped by a test.
 /// Rate limiters and queues accept a `SteppedClock`, because it implements [`Clock`] and [`Timer`]. For code that uses
-/// another clock trait, implement this trait for a wrapper around `SteppedClock`. The wrapper can use
+/// another clock trait, implement this trait for a wrapper around `SteppedClock`, which can use
 /// [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
 ///
 /// # Examples
@@ -31,10 +31,10 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// All sleepers wait on this clock. The time of this clock is the sum of all steps.
+    /// The manual clock that all sleepers wait on. The time of this clock is the sum of all steps.
     steps: ManualClock,
     start: Instant,
-    /// The time of tokio's clock at the creation of this clock. `None` if the clock does not follow tokio's clock.
+    /// The time of tokio's clock at the creation of this clock, or `None` if this clock does not follow tokio's clock.
     tokio: Option<Instant>,
     /// The wall-clock time at the start of the monotonic clock.
     wall: Arc<Mutex<Timestamp>>,
@@ -51,18 +51,19 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock, which may be paused.
     ///
-    /// Stepping the clock simulates a suspension of the whole process. Tokio's timers are not affected by steps.
+    /// Stepping the clock simulates a suspension of the whole process. Steps of this clock do not affect tokio's
+    /// timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
 
-    /// Advances the monotonic clock and the wall clock. Wakes all sleepers whose deadline has passed.
+    /// Advances the monotonic clock and the wall clock, and wakes all sleepers whose deadline has passed.
     pub fn advance(&self, by: Duration) {
         self.steps.advance(by);
     }
 
-    /// Moves only the wall clock. A forward jump simulates a suspended machine, or a user who sets the clock forward. A
-    /// backward jump simulates a user who sets the clock back.
+    /// Moves only the wall clock, not the monotonic clock. A forward jump simulates a suspended machine, or a user who
+    /// sets the clock forward. A backward jump simulates a user who sets the clock back.
     ///
     /// # Panics
     ///
@@ -72,12 +73,12 @@ impl SteppedClock {
         *wall += by;
     }
 
-    /// Returns the time that has passed on the monotonic clock since this clock was created.
+    /// Returns the time that has passed on the monotonic clock since it was created.
     pub fn elapsed(&self) -> Duration {
         self.now() - self.start
     }
 
-    /// Returns the wall-clock time.
+    /// Returns the current wall-clock time.
     ///
     /// # Panics
     ///

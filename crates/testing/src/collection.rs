@@ -26,10 +26,10 @@ use crate::store::Store;
 /// A collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so it can
 /// be passed directly to the code under test. If a component needs its own faults or its own name in the request log,
 /// create a [`Client`] for it. Methods such as [`put`](Self::put) change the objects immediately, like requests of
-/// another client. Faults do not apply to these methods.
+/// another client. Faults do not apply to these methods of the test.
 ///
-/// All behavior is deterministic. Revisions count from 1. Uids and generated names are derived from revisions. Times
-/// are taken from a manually stepped clock. An async runtime is only needed for slow responses. A collection stores all
+/// A collection is deterministic: it derives uids and generated names from revisions, which count from 1. Object
+/// timestamps come from a manually stepped clock. Only slow responses need an async runtime. A collection stores all
 /// past states and all requests, so its memory usage grows with each write and each request.
 ///
 /// # Examples
@@ -76,7 +76,7 @@ pub struct CollectionConfig {
     /// Additional fields for field selectors, such as `spec.color`, like `selectableFields` in a
     /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always supported. For a
     /// built-in kind, a collection also supports the fields that a real server supports, such as `spec.nodeName` for
-    /// pods. Empty by default.
+    /// pods. By default, this list is empty.
     pub selectable_fields: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl<T: Resource> Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection for `resource`. This method is for types that are not tied to one resource, such as
+    /// Creates an empty collection for `resource`. Use this method for types that are not tied to one resource, such as
     /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
@@ -103,12 +103,12 @@ impl<T> Collection<T> {
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 
-    /// Creates a client with a separate fault script. Requests of the client are logged under `name`.
+    /// Creates a client with its own fault script. The request log contains the client's requests under `name`.
     pub fn client(&self, name: &str) -> Client<T> {
         Client::new(self.shared.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for the requests of all clients. The script of the client itself is applied first.
+    /// Returns the fault script for the requests of all clients, which applies after the client's own script.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
@@ -123,12 +123,12 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
 
-    /// Removes an object even if it has finalizers. Returns `true` if the object existed.
+    /// Removes an object even if it has finalizers, and returns `true` if the object existed.
     pub fn remove(&self, key: &ObjectKey) -> bool {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object with the given JSON. The JSON does not have to be decodable as `T`.
+    /// Creates or replaces an object with the given JSON, even if the JSON cannot be decoded as `T`.
     ///
     /// # Panics
     ///
@@ -148,8 +148,8 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.advance());
     }
 
-    /// Compacts the history. Lists and watches that request an earlier revision then fail, because the revision has
-    /// expired. Open watches continue.
+    /// Compacts the history of the collection. Lists and watches that request an earlier revision then fail with the
+    /// error for an expired revision. Watches that are already open continue.
     pub fn compact(&self) {
         self.shared.with(|store, _| store.compact());
     }
@@ -159,8 +159,8 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches as specified by `how`. Each watch first delivers the events that happened before this
-    /// call. If an earlier call has made a watch silent, a later call can end the watch.
+    /// Breaks all open watches in the way that `how` specifies. Each watch first delivers the events that happened
+    /// before this call. If an earlier call has made a watch silent, a later call can still end it.
     ///
     /// With [`Break::Silent`], the watches stay open but deliver no further events.
     pub fn break_watches(&self, how: Break) {
@@ -179,23 +179,23 @@ impl<T> Collection<T> {
 }
 
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
-    /// Creates or replaces an object including its status. Returns the stored object.
+    /// Creates or replaces an object including its status, and returns the stored object.
     ///
-    /// All values of the object are stored. A missing uid, missing times and a missing generation are filled in. The
-    /// generation is incremented if anything except the metadata and the status changes. The resourceVersion is set to
-    /// the next revision, so `put` never conflicts.
+    /// `put` stores all values of the object, and fills in a missing uid, times and generation. The generation is
+    /// incremented if anything except the metadata and the status changes. The resourceVersion is set to the next
+    /// revision, so `put` never conflicts.
     ///
     /// # Panics
     ///
-    /// Panics if the name or the namespace is invalid for the resource. Panics if the object cannot be serialized to
-    /// JSON or decoded from JSON.
+    /// Panics if the name or the namespace is invalid for the resource, or if the object cannot be serialized to JSON
+    /// or decoded from JSON.
     #[track_caller]
     pub fn put(&self, object: T) -> T {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
     /// Changes the object with the key `key` and stores it like [`put`](Self::put). If another caller writes the object
-    /// at the same time, the closure `change` is called again.
+    /// at the same time, `change` calls the closure again.
     ///
     /// # Panics
     ///
@@ -239,8 +239,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         self.objects_at(u64::MAX)
     }
 
-    /// Returns all objects as of `revision`, sorted by key. Revisions from before the last compaction are also
-    /// supported.
+    /// Returns all objects as of `revision`, sorted by key. Revisions from before the last compaction work as well.
     ///
     /// # Panics
     ///
@@ -252,7 +251,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     }
 }
 
-/// Unwraps the result of a call that the test made. An error means that the test is incorrect, so this function panics.
+/// Unwraps the result of a call that the test made, and panics on an error, because the test is incorrect.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {
@@ -261,7 +260,7 @@ fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     }
 }
 
-/// Requests are treated like requests of a client without a name and without a fault script.
+/// Treats requests like those from a client without a name and without a fault script.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -284,7 +283,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// Requests are treated like requests of a client without a name and without a fault script.
+/// Treats requests like those from a client without a name and without a fault script.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await

@@ -1,4 +1,4 @@
-//! Replays inputs from files and random mutations of these inputs.
+//! Replays test inputs from files, and random mutations of these inputs.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 /// Calls `check` with the content of each file in `folder`, and then with random mutations of the contents. Use this
-/// function to test parsers of untrusted bytes. If `check` finds a bug, it must panic. After a panic, the function
-/// prints the input and the name of the original file.
+/// function to test parsers of untrusted bytes. `check` must panic if it finds a bug. After such a panic,
+/// `replay_corpus` prints the input and the name of the original file.
 ///
-/// The mutations are the same in each run, so the result of a test is reproducible. The number of mutations can be set
-/// with the environment variable `PINTLE_MUTATIONS`. `check` always runs on a thread with a 2 MiB stack, which is the
-/// default for new threads. The result therefore does not depend on the stack size of the test thread. If `check`
-/// overflows the stack, the process ends.
+/// The mutations are the same in each run, so the result of a test is reproducible. The environment variable
+/// `PINTLE_MUTATIONS` sets the number of mutations. `check` runs on a thread with a 2 MiB stack, which is the default
+/// for new threads. The test result therefore does not depend on the stack size of the test thread. A stack overflow
+/// in `check` ends the process.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Characters that have a special meaning in common formats. Mutations insert these characters.
+/// Characters with a special meaning in common formats, for use in mutations.
 const SIGNIFICANT: &[u8] = b"{}[]()<>\"'`\\,:;=&*!|%@#-+._/~ \t\r\n0129aAeEnu\0\x7f\x80\xc3\xe2\xf0\xff";
 
 fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
@@ -112,7 +112,7 @@ fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 struct Random(u64);
 
 impl Random {
-    /// Returns a number below `end`. `end` must be at least 1.
+    /// Returns a number below `end`, which must be at least 1.
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -12,11 +12,11 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::faults::{Break, FaultScript};
 use crate::shared::Shared;
 
-/// A stream of the parts of a page. The metadata comes first, followed by the items.
+/// A stream of the parts of a page: first the metadata, then the items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
-    /// How the page ends or breaks after the last part.
+    /// How the page ends or breaks after its last part.
     then: Break,
 }
 
@@ -36,7 +36,7 @@ impl Page {
     ///
     /// # Cancel safety
     ///
-    /// No part is lost if the future is dropped.
+    /// Dropping the future loses no part of the page.
     pub async fn next(&mut self) -> Option<Result<ListPart, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
@@ -77,7 +77,7 @@ impl Events {
     ///
     /// # Cancel safety
     ///
-    /// No event is lost if the future is dropped.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<RawObject>, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

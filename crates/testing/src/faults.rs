@@ -14,7 +14,7 @@ use crate::request::{RecordedRequest, Verb};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. A queued `Pass` applies to one request, like all queued outcomes.
+    /// The request succeeds. A queued `Pass` applies to one request, like every queued outcome.
     Pass,
     /// The request is not executed, and the client receives this error.
     Fails(ApiError),
@@ -27,14 +27,14 @@ pub enum Outcome {
     AnswerLost,
     /// The request is executed immediately, but the response is delayed by this time on tokio's clock.
     AnswerSlow(Duration),
-    /// The page or the watch breaks after `after` items. Requests that are not lists or watches succeed.
+    /// The page or the watch breaks after `after` items, and requests of other kinds succeed.
     Breaks {
-        /// The number of items that are returned before the stream breaks.
+        /// The number of items before the page or the watch breaks.
         after: usize,
         /// How the page or the watch breaks.
         how: Break,
     },
-    /// A streaming list omits the bookmark that marks the end of the initial events. Other requests succeed.
+    /// A streaming list omits the bookmark that marks the end of the initial events, and other requests succeed.
     NoBookmark,
 }
 
@@ -45,7 +45,7 @@ pub enum Break {
     End,
     /// The stream stays open without returning further items, as if the server were unreachable.
     Silent,
-    /// The stream fails and ends. The stream returns an error. A [`Status`] error becomes an ERROR event, and any other
+    /// The stream returns an error and ends. For a watch, a [`Status`] error becomes an ERROR event, and any other
     /// error becomes a stream error.
     Fails(ApiError),
 }
@@ -73,10 +73,10 @@ impl Break {
 /// script.
 ///
 /// The script of a collection applies to the requests of all clients. If several faults apply to a request, the first
-/// fault in this list determines the outcome:
+/// of these faults determines the outcome:
 ///
-/// 1. the client's cut connection (see [`cut_off`](Self::cut_off))
-/// 2. the client's first queued fault for the verb
+/// 1. the cut connection of the client (see [`cut_off`](Self::cut_off))
+/// 2. the first fault that is queued for the verb in the client's script
 /// 3. the client's rule
 /// 4. the collection's cut connection, queued fault and rule, in this order
 ///
@@ -105,35 +105,34 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    /// Queued outcomes for the next requests. An outcome without a verb applies to requests with any verb.
+    /// The queued outcomes for the next requests. An outcome without a verb applies to requests with any verb.
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of watches that are silent because the connection is cut. `heal` calls these wakers.
+    /// The wakers of watches that are silent because of a cut connection, which `heal` wakes.
     stalled: Vec<Waker>,
 }
 
 type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
 impl FaultScript {
-    /// Queues outcomes for the next requests, regardless of their verbs. Each request takes one outcome from the queue.
+    /// Queues outcomes for the next requests, regardless of their verbs. Each request uses up one outcome.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Queues outcomes for the next requests with `verb`. Each request takes one outcome from the queue.
+    /// Queues outcomes for the next requests with `verb`. Each request with this verb uses up one outcome.
     pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (Some(verb), fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Sets the rule and replaces an earlier rule. The rule determines the outcomes of requests for which no fault is
-    /// queued.
+    /// Sets the rule that determines the outcomes of requests without a queued fault, and replaces an earlier rule.
     ///
     /// The request is logged before the rule is called. The task that sends the request calls the rule without holding
-    /// a lock, so the rule may use the collection. If the rule panics, the task that sends the request panics. A rule
-    /// that owns its collection keeps the collection alive until `heal` is called.
+    /// a lock, so the rule may use the collection. If the rule panics, the panic propagates to the task that sends the
+    /// request. A rule that owns its collection keeps the collection alive until a call to `heal`.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
@@ -141,14 +140,14 @@ impl FaultScript {
         drop(old);
     }
 
-    /// Cuts the connection of the client. In the script of a collection, this method cuts the connections of all
-    /// clients. While a connection is cut, requests are not executed or answered, and all open watches are silent.
+    /// Cuts the connection of the client. In the script of a collection, `cut_off` cuts the connections of all clients.
+    /// While a connection is cut, no request is executed or answered, and all open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
     /// Removes all faults: restores the connection, and removes the rule and the queued outcomes. Open watches then
-    /// deliver the events that occurred while the connection was cut. Broken watches stay broken.
+    /// deliver the events that occurred while the connection was cut. Broken watches remain broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
@@ -170,8 +169,7 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns `true` if watches are silent because the connection is cut. If watches are silent, `stall` stores
-    /// `waker`, and `heal` wakes it.
+    /// Returns `true` if watches are silent because of a cut connection, and then stores `waker` for `heal`.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

@@ -47,10 +47,10 @@
 //!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes objects
 //!   directly with methods of the collection. [`CollectionConfig`] configures a collection.
 //! - A [`Client`] sends requests to a collection, with its own faults and its own name in the request log.
-//! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] describes how a page or a
-//!   watch breaks.
+//! - A [`FaultScript`] injects faults into requests. An [`Outcome`] is the result that a fault gives to a request. A
+//!   [`Break`] describes how a page or a watch breaks.
 //! - A [`RecordedRequest`] is an entry in the request log, which contains a [`Call`] and the name of the client. A
-//!   [`Verb`] is the kind of a call. Faults can be queued for a verb.
+//!   [`Verb`] is the kind of a call. Tests can queue faults for a verb.
 //! - [`Page`] and [`Events`] are the streams that lists and watches return.
 //! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
 //! - [`replay_corpus`] tests a parser with stored inputs and random mutations of these inputs.
@@ -58,27 +58,28 @@
 //!
 //! # Like a kube-apiserver
 //!
-//! - Each write that changes something gets the next revision. Errors are the same as on a real server, for example for
-//!   a stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
-//! - An object with finalizers is not removed until its last finalizer is removed. An update of the main resource
-//!   ignores the status. A status update changes only the status. If an object has a `spec`, its generation increases
-//!   with each change outside of the metadata and the status.
-//! - A watch delivers all events after its start revision, in order. If the watch has a selector, objects that begin to
-//!   match are reported as added, and objects that no longer match are reported as deleted. Streaming lists, bookmarks,
-//!   pages and expired revisions also work as on a real server.
+//! - Each write that changes an object gets the next revision. Errors match a real server, for example for a stale
+//!   resourceVersion, a wrong uid, and a name that already exists or does not exist.
+//! - A collection removes an object with finalizers only after the removal of its last finalizer. An update of the main
+//!   resource ignores the status. A status update changes only the status. If an object has a `spec`, its generation
+//!   increases with each change outside of the metadata and the status.
+//! - A watch delivers all events after its start revision, in order. If the watch has a selector, it reports objects
+//!   that begin to match as added, and objects that no longer match as deleted. Streaming lists, bookmarks, pages and
+//!   expired revisions also work as on a real server.
 //!
 //! # Unlike a kube-apiserver
 //!
 //! - A collection contains only one resource, and has no schema, defaulting or admission. Namespaces do not have to
-//!   exist, and objects are not garbage-collected. An object without finalizers is deleted immediately.
-//! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge
-//!   patch and does not record field ownership. Therefore, apply patches never conflict, fields that a field manager no
-//!   longer sets are not removed, and lists are replaced as a whole.
+//!   exist, and no garbage collector deletes objects. Deleting an object without finalizers removes it immediately.
+//! - A collection supports only merge patches and apply patches, and rejects other patches with 415. An apply patch
+//!   works like a merge patch and does not record field ownership. Apply patches therefore do not conflict, do not
+//!   remove fields that a field manager stopped setting, and replace lists as a whole.
 //! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and
 //!   the [`selectable_fields`](CollectionConfig::selectable_fields) of the configuration.
-//! - A watch has no timeout and ends only when a fault breaks it.
+//! - A watch has no timeout, so only a fault ends it.
 //!
-//! If the differences matter, use `pintle-apiserver`, which is a complete server in the test process.
+//! If a test depends on one of these differences, use `pintle-apiserver`, which is a complete server in the test
+//! process.
 
 mod client;
 mod clock;

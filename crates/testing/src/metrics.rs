@@ -4,7 +4,7 @@ use std::any::Any;
 
 use pintle_metrics::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// A metrics provider for tests. The instruments panic when they are used or dropped.
+/// A metrics provider for tests, whose instruments panic when they are used or dropped.
 ///
 /// # Examples
 ///

@@ -7,16 +7,16 @@ use pintle_meta::{
 };
 use serde_json::Value;
 
-/// A request to a collection. Failed requests are recorded too.
+/// A request to a collection, which may have failed.
 ///
 /// The `Display` implementation writes the request on one line, such as `LIST rv=0 limit=500`, `WATCH rv=7 initial` or
-/// `UPDATE team-a/blog`. If the client has a name, the line begins with the name: `replica-1 UPDATE team-a/blog`.
+/// `UPDATE team-a/blog`. The name of the client, if any, precedes the request, as in `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client) that sent the request. The name is empty if the request was sent
-    /// through the [`Collection`](crate::Collection).
+    /// The name of the [`Client`](crate::Client) that sent the request, or an empty string for requests through the
+    /// [`Collection`](crate::Collection).
     pub client: String,
-    /// The call with its arguments.
+    /// The call that the request made, with its arguments.
     pub call: Call,
 }
 

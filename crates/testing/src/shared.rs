@@ -1,4 +1,4 @@
-//! The state that a collection, its clients and its streams share.
+//! The data that a collection, its clients and its streams share.
 
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
@@ -20,8 +20,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Calls `act`, which may read or change the store, and then wakes the watches that have new items. `act` is called
-    /// under a lock, so it must not run user code.
+    /// Calls `act`, which may read or change the store, and then wakes the watches that have new items. Because a lock
+    /// is held during the call, `act` must not run user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {

@@ -1,7 +1,7 @@
-//! The store for one resource, with its objects, change log and watches. Each watch has a position in the change log.
+//! Stores one resource, with its objects, change log and watches. Each watch has a position in the change log.
 //!
-//! Watches, pages and lists of past revisions are computed from the log. The functions in this module take no locks, do
-//! not read a clock and do not call user code.
+//! The store computes watches, pages and lists of past revisions from this log. The functions in this module take no
+//! locks, do not read a clock and do not call user code.
 
 mod errors;
 mod read;
@@ -29,8 +29,8 @@ pub(crate) struct Store {
     watch_cache: bool,
     /// The selectable fields other than the built-in fields of the kind.
     selectable_fields: Vec<String>,
-    /// The compacted revision. Reads of earlier revisions fail. The log keeps the entries of earlier revisions for open
-    /// watches and for tests.
+    /// The compacted revision, before which reads fail. The log keeps the entries of earlier revisions for open watches
+    /// and for tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,
@@ -87,7 +87,8 @@ impl Store {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Returns the wakers of watches that have unread items. The caller must wake the watches after releasing the lock.
+    /// Returns the wakers of watches that have unread items. The caller must wake these watches after releasing the
+    /// lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
         self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()
@@ -127,8 +128,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns the JSON of the object with the resourceVersion `revision`. Deletions need this JSON, because the last
-    /// state of a deleted object has the revision of the deletion.
+    /// Returns the JSON of the object with the resourceVersion `revision`. Deletion events need this JSON, because the
+    /// last state of a deleted object has the revision of the deletion.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -137,11 +138,11 @@ impl Stored {
 }
 
 fn encoded(json: &Value) -> Bytes {
-    // Serializing a `Value` cannot fail, because all its map keys are strings.
+    // Serialization cannot fail, because all map keys of a `Value` are strings.
     serde_json::to_vec(json).unwrap_or_default().into()
 }
 
-/// Returns a metadata field. Returns an empty string if the field does not exist or is not a string.
+/// Returns a metadata field, or an empty string if the field does not exist or is not a string.
 fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-/// The metadata fields that are set by the server. The values of these fields are different in each run.
+/// The metadata fields that the server sets, with values that are different in each run.
 const SERVER_METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
@@ -26,8 +26,9 @@ pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     }
 }
 
-/// Removes the fields that are different in each run: uids, versions, generations and managed fields. Masks times.
-/// Replaces the `observedGeneration` of the status and of its conditions with `[current]` or `[outdated]`.
+/// Removes the fields that are different in each run: uids, versions, generations and managed fields. This function
+/// also masks times, and replaces the `observedGeneration` of the status and of its conditions with `[current]` or
+/// `[outdated]`.
 pub(crate) fn normalize(object: &mut Value) {
     let generation = object["metadata"]["generation"].as_i64();
     if let Some(status) = object.get_mut("status") {
@@ -57,7 +58,8 @@ fn relate_generation(observer: &mut Value, generation: Option<i64>) {
     }
 }
 
-/// Removes all other `observedGeneration` numbers, because they are generations of other objects, such as children.
+/// Removes all `observedGeneration` numbers that [`normalize`] has not replaced, because they are generations of other
+/// objects, such as children.
 fn remove_generations(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(remove_generations),

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use self::numbers::number;
 use self::text::{label, text};
 
-/// The maximum nesting depth of random values. At deeper levels, the smallest valid value is used.
+/// The maximum nesting depth of random values. At deeper levels, the generator uses the smallest valid value.
 const DEPTH: usize = 12;
 /// The maximum number of attempts to generate a decodable value.
 const ATTEMPTS: u64 = 200;
@@ -25,12 +25,12 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 /// Returns a valid custom resource. The same seed always results in the same resource.
 ///
-/// The object is valid for the schema in [`CustomResource::crd`]: types, required and nullable fields, enums, bounds,
-/// lengths, patterns, formats, defaults, maps, sets, and int-or-string fields. Optional fields are often omitted, and
-/// values are often equal to a bound in the schema. The object has no status. Namespaced objects are in the namespace
-/// `default`. The name of the object ends with the seed.
+/// The object is valid for the schema in [`CustomResource::crd`]. The generator supports types, required and nullable
+/// fields, enums, bounds, lengths, patterns, formats, defaults, maps, sets, and int-or-string fields. Optional fields
+/// are often omitted, and values are often equal to a bound in the schema. The object has no status. Namespaced objects
+/// are in the namespace `default`. The name of the object ends with the seed.
 ///
-/// CEL rules are not evaluated. If the type has CEL rules, filter the generated objects:
+/// The generator does not evaluate CEL rules. If the type has CEL rules, filter the generated objects:
 /// `(0..).map(generate).filter(…)`.
 ///
 /// # Examples
@@ -191,8 +191,8 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`, also inside the chosen variant. Fields that only other variants
-/// require are excluded.
+/// Chooses one variant of each `oneOf` and `anyOf`, including those inside the chosen variant. Excludes fields that
+/// only other variants require.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
@@ -216,8 +216,8 @@ fn all_names(variant: &Value) -> Vec<&str> {
     names(&variant["required"]).into_iter().chain(inner.flat_map(all_names)).collect()
 }
 
-/// Chooses a variant of each `oneOf` and `anyOf`, but only a variant whose required fields exist in `fields`. Sets each
-/// field with an `enum` in this variant, such as the tag of an enum, to the first value of the `enum`.
+/// Chooses a variant of each `oneOf` and `anyOf` whose required fields exist in `fields`. Sets each field with an
+/// `enum` in this variant, such as the tag of an enum, to the first value of the `enum`.
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };

@@ -13,7 +13,7 @@ use crate::request::{BlockedOwner, SentRequest};
 use crate::violation::Violation;
 
 /// The maximum number of requests in a run. A correct operator sends far fewer requests. An operator that loops without
-/// a delay exceeds the limit, because the paused clock does not advance during the loop.
+/// a delay exceeds the maximum, because the paused clock does not advance during the loop.
 const MAX_REQUESTS: usize = 50_000;
 /// The maximum number of requests within one second of the paused clock. An operator that loops without a delay usually
 /// exceeds this limit before `MAX_REQUESTS`.
@@ -35,10 +35,10 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The start of the current second, and the number of requests before this second.
+    /// The start of the current second on the paused clock, and the number of requests before this second.
     second: (Instant, usize),
-    /// The names of processes that have ended, and the cause for each. The cause is a panic, or an error that was not
-    /// provoked by a disturbance.
+    /// The name of each process that has ended, and the cause. The cause is a panic, or an error that no disturbance
+    /// explains.
     ended: Vec<(String, String)>,
     /// The processes whose tasks are running. The reporter is `None` until the manager of the process is created.
     running: BTreeMap<String, Option<Reporter>>,
@@ -63,11 +63,11 @@ pub(crate) struct LeaseWrite {
     pub(crate) lease: String,
     /// The holder of the Lease after the write. The holder is empty if the write released the Lease.
     pub(crate) holder: String,
-    /// The time at which the Lease expires unless the holder renews it.
+    /// The time at which the Lease expires if the holder does not renew it.
     pub(crate) expires: Instant,
 }
 
-/// What a write has changed.
+/// The change that a write has made.
 #[derive(Debug, Default)]
 pub(crate) struct Effect {
     pub(crate) changes: Vec<String>,
@@ -107,8 +107,8 @@ impl Journal {
         self.reporters().into_iter().flat_map(errors).collect()
     }
 
-    /// Returns the failed reconciliations whose key has not been reconciled again by any process. A standby still
-    /// reports the failed reconciliations of its last term.
+    /// Returns the failed reconciliations after which no process has reconciled the key again. A standby still reports
+    /// the failed reconciliations of its last term.
     pub(crate) fn failed_calls(&self) -> Vec<(String, FailedCall)> {
         let reporters = self.reporters();
         let calls = |(process, reporter): &(String, Reporter)| {
@@ -141,7 +141,7 @@ impl Journal {
         Violation::NotSteady { what, requests: self.tail(STALLED_REQUESTS), errors: self.errors() }
     }
 
-    /// Adds a request. Returns the index of the request. Returns `None` if the maximum number of requests is exceeded.
+    /// Adds a request and returns its index. Returns `None` if the run exceeds the maximum number of requests.
     pub(crate) fn begin(&self, request: SentRequest) -> Option<usize> {
         let mut inner = self.lock();
         let sent = inner.requests.len();
@@ -182,8 +182,8 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder, expires });
     }
 
-    /// Records an action of the user. The operator is not considered idle immediately after the action, because it must
-    /// react.
+    /// Records an action of the user. After the action, the operator is not considered idle immediately, because it
+    /// must react to the action.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }
@@ -231,8 +231,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The lock ignores poisoning. No code panics between two related writes under the lock, so the state is
-        // consistent.
+        // Ignore lock poisoning, because no code panics between two related writes under the lock.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,7 +28,7 @@ use crate::violation::Violation;
 use crate::world::{Operator, Settings, World};
 
 /// Tests an operator with faults and crashes. A kit contains a function that creates the operator's manager, and the
-/// steps of a user. The kit's methods are checks.
+/// steps of a user. The methods of a kit are checks.
 ///
 /// A check runs the operator many times and uses all processors. Each run has a new embedded server, a new runtime with
 /// a paused clock, and a new [`World`]. Checks block the calling thread, so call checks from a plain `#[test]`
@@ -68,8 +68,8 @@ impl<W: World> Kit<W> {
     }
 
     /// Sets the quiet time: the operator is considered idle after this time without changes. The default is 30 s on the
-    /// paused clock, which is longer than the takeover of a Lease. Use a longer time if the operator waits longer
-    /// between two writes.
+    /// paused clock, which is longer than the takeover of a Lease. Use a longer quiet time if the operator waits for
+    /// longer than that between two writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
@@ -82,9 +82,9 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Sets how much real time may pass without the paused clock advancing. The default is one minute. The paused clock
-    /// does not advance while a task of the operator runs without waiting. If the limit is exceeded, the run fails with
-    /// [`Violation::NotSteady`], which names the running processes.
+    /// Sets the maximum real time for which the paused clock may not advance. The default is one minute. The paused
+    /// clock does not advance while a task of the operator runs without waiting. If the limit is exceeded, the run
+    /// fails with [`Violation::NotSteady`], which names the running processes.
     ///
     /// The limit has no effect if the thread of the run is blocked.
     pub fn stall_limit(mut self, limit: Duration) -> Self {
@@ -92,17 +92,17 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Allows the reconciliations of a key to fail, for example because the user creates an invalid object. The key is
-    /// `namespace/name`, or `name` for a cluster-scoped object. For all other keys, the last reconciliation must have
-    /// succeeded when the operator is idle: see [`Violation::FailedCalls`].
+    /// Allows the reconciliations of a key to fail, for example because the user creates an invalid object. The key has
+    /// the form `namespace/name`, or `name` for a cluster-scoped object. For all other keys, the last reconciliation
+    /// must have succeeded when the operator is idle: see [`Violation::FailedCalls`].
     pub fn may_fail(mut self, key: impl Into<String>) -> Self {
         self.settings.may_fail.insert(key.into());
         self
     }
 
-    /// Adds a step in which the user creates `object`. The request is retried until the server accepts it. The server
-    /// may reject the request, for example because the operator has not installed the CustomResourceDefinition yet, or
-    /// because an object with the same name is still being deleted.
+    /// Adds a step in which the user creates `object`. The kit retries the request until the server accepts it. For
+    /// example, the server may reject the request because the operator has not installed the CustomResourceDefinition
+    /// yet, or because an object with the same name is still being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -114,8 +114,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step in which the user deletes the object with the key `key`. The key is `namespace/name`. The default
-    /// namespace is `default`.
+    /// Adds a step in which the user deletes the object with the key `key`. The key has the form `namespace/name`, with
+    /// `default` as the default namespace.
     pub fn delete<T: Resource + DeserializeOwned>(self, key: &str) -> Self {
         let (name, key) = (format!("delete {} {key}", T::KIND), key.to_owned());
         self.add(name, move |user| {
@@ -125,7 +125,7 @@ impl<W: World> Kit<W> {
     }
 
     /// Adds a step in which the user calls a function. The step starts when the operator is idle. If the function
-    /// fails, it is retried until it succeeds, for at most two minutes.
+    /// fails, the kit retries it for at most two minutes.
     pub fn step<E>(
         self,
         name: impl Into<String>,
@@ -146,13 +146,13 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Runs a custom test against one process of the operator. The process does not run before the test first waits, so
+    /// Runs a custom test against one process of the operator. The process starts to run when the test first waits, so
     /// inject faults at the start of the test.
     ///
     /// # Errors
     ///
     /// Returns the error of the test. Returns [`Violation::UnusedRule`] if a rule of [`Lab::fail`](crate::Lab::fail)
-    /// has not affected any request.
+    /// did not affect any request.
     ///
     /// # Panics
     ///

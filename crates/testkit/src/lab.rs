@@ -34,8 +34,8 @@ const START: Duration = Duration::from_secs(1_800_000_000);
 /// A running test cluster with an embedded server without a socket, the processes of an operator, and a user.
 /// [`Kit::run`](crate::Kit::run) creates a `Lab`.
 ///
-/// The clock is tokio's paused clock, so waiting takes no real time. [Faults](Self::faults) also apply to the test's
-/// own requests, unless they specify the user agent of a process.
+/// A lab uses tokio's paused clock, so waiting takes no real time. [Faults](Self::faults) also apply to the test's own
+/// requests, unless they specify the user agent of a process.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
     pub(crate) journal: Arc<Journal>,
@@ -106,8 +106,8 @@ impl<W: World> Lab<W> {
     }
 
     /// Makes the next `times` matching requests of any process fail with the HTTP status `status`. `request` consists
-    /// of a verb and a resource, as in reports: `patch configmaps`, `patch websites/status`, `list websites`. For other
-    /// faults, use [`faults`](Self::faults).
+    /// of a verb and a resource, as in reports, such as `patch configmaps`, `patch websites/status` or `list websites`.
+    /// For other faults, use [`faults`](Self::faults).
     ///
     /// If the rule has not affected any request at the end of the test, [`Kit::run`](crate::Kit::run) returns
     /// [`Violation::UnusedRule`].
@@ -159,8 +159,9 @@ impl<W: World> Lab<W> {
         self.journal.requests()
     }
 
-    /// Creates an object as the user. The request is retried until the server accepts it. For example, the operator may
-    /// first have to install the CustomResourceDefinition. If the object has no namespace, it is created in `default`.
+    /// Creates an object as the user. The lab retries the request until the server accepts it. For example, the
+    /// operator may first have to install the CustomResourceDefinition. If the object has no namespace, it is created
+    /// in `default`.
     ///
     /// # Errors
     ///
@@ -177,8 +178,8 @@ impl<W: World> Lab<W> {
         Ok(created)
     }
 
-    /// Returns the object with the key `key`, or `None` if the object does not exist. The key is `namespace/name`. The
-    /// default namespace is `default`.
+    /// Returns the object with the key `key`, or `None` if the object does not exist. The key has the form
+    /// `namespace/name`, with `default` as the default namespace.
     ///
     /// # Errors
     ///
@@ -211,8 +212,8 @@ impl<W: World> Lab<W> {
         Ok(())
     }
 
-    /// Waits until the object with the key `key` meets a condition. Returns the object. If the object does not exist,
-    /// the condition is called with `None`.
+    /// Waits until the object with the key `key` meets a condition, and returns the object. If the object does not
+    /// exist, this method calls the condition with `None`.
     ///
     /// # Errors
     ///
@@ -308,7 +309,7 @@ where
 {
     let namespace = (T::Scope::SCOPE == Scope::Namespaced).then(|| object.namespace().unwrap_or(NAMESPACE));
     let api = Api::dynamic(user.client().clone(), T::api_resource(), namespace);
-    // `namespace` is `None` for a cluster-scoped resource, whose objects have no namespace.
+    // For a cluster-scoped resource, `namespace` is `None`.
     api.map_err(ApiError::invalid_request)?.create(object, &WriteOptions::default()).await
 }
 

@@ -60,15 +60,15 @@
 //! - A [`Violation`] describes why a check has failed. The `Display` output of a `Violation` is a report.
 //! - A [`CrdChecker`] checks which objects are valid for a CustomResourceDefinition. `CrdChecker::new(Website::crd())`
 //!   creates a checker.
-//! - [`generate`] generates custom resources from seeds. A [`LeastRole`] contains exactly the permissions that an
-//!   operator has used.
+//! - [`generate`] generates custom resources from seeds. A [`LeastRole`] contains only the permissions that an operator
+//!   needs.
 //!
 //! # How a run works
 //!
 //! A check starts one thread for each processor. Each run has a single-threaded runtime with a paused tokio clock, and
 //! an embedded server without a socket. All requests of the operator's processes go through the test kit. The test kit
-//! records requests, and can delay them or cut their connections. Each process is a task. When a process is killed, its
-//! requests stop immediately and its task is dropped. The Lease is not released.
+//! records these requests, and can delay them or cut their connections. Each process is a task. When a process is
+//! killed, its requests stop immediately, its task is dropped, and its Lease is not released.
 //!
 //! The client, informers, queues, leader election and reconcilers of the operator are real. The storage, admission,
 //! watches and garbage collection of the server are also real. Time, the network and the killing of processes are
@@ -77,19 +77,19 @@
 //! # Guarantees
 //!
 //! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, runs with the
-//!   same seed also send the same requests. Each run seeds `fastrand`'s generator. An operator is not deterministic if
-//!   it iterates over a `HashMap` or uses several threads.
-//! - In `survives_crashes`, a run without its planned crash is never successful. The check fails if a planned crash
-//!   does not happen.
-//! - Each check ends, because there is a [limit](Kit::limit) on the paused clock and a maximum number of requests. If
-//!   the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the check. Only an operator
-//!   that blocks its thread can block the test.
-//! - Runs do not serve probes, metrics or a debug page, because parallel runs would use the same port. Webhooks are
-//!   served on a free port.
+//!   same seed also send the same requests. Each run seeds the random number generator of the crate `fastrand`. An
+//!   operator is not deterministic if it iterates over a `HashMap` or uses several threads.
+//! - The check `survives_crashes` fails if one of its planned crashes does not happen.
+//! - Each check ends, because a [limit](Kit::limit) on the paused clock and a maximum number of requests apply to each
+//!   run. If the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the check. A test can
+//!   only hang if the operator blocks its thread.
+//! - Operators in a run do not serve probes, metrics or a debug page, because parallel runs would use the same port.
+//!   Operators serve webhooks on a free port.
 //! - A check fails if reconciliations fail in a run without disturbances, unless the failures are allowed with
 //!   [`Kit::may_fail`]. Violations include the errors that the operator has reported.
-//! - If all processes have ended and one of them failed, a waiting test fails immediately with the operator's error.
-//! - Reports never contain the values of a Secret.
+//! - If all processes have ended and one of them failed, a test that is waiting fails immediately with the operator's
+//!   error.
+//! - Reports contain digests instead of the values of a Secret.
 
 #![allow(clippy::test_attr_in_doctest, reason = "the page shows the tests of a user, and calls them")]
 

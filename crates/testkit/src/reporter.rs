@@ -64,7 +64,8 @@ impl Reporter {
     /// Returns `true` if the newest event for the object with the key `key` is its deletion.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         let Some(controller) = self.status.controller(controller) else { return false };
-        // The first source is for the reconciled objects. Other sources may have a child with the same key.
+        // Use the first source, which is for the reconciled objects. Other sources may contain a child with the
+        // same key.
         let Some((objects, _)) = controller.sources().into_iter().next() else { return false };
         let history = controller.explain(key).and_then(|explained| explained.history);
         history.is_some_and(|history| newest_change(&history.causes, &objects, key) == Some(EventChange::Deleted))

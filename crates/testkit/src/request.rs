@@ -11,30 +11,31 @@ use pintle_apiserver::RequestVerb;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SentRequest {
-    /// The name of the process, such as `operator-1`. A restarted process has a new name.
+    /// The name of the process, such as `operator-1`. After a restart, the process has a new name.
     pub process: String,
-    /// The number of the request. Each process starts with 1.
+    /// The number of the request. The first request of each process has the number 1.
     pub number: usize,
-    /// The verb of the request. `None` if the request has no resource, such as `/version`.
+    /// The verb of the request. The verb is `None` if the request has no resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The resource's API group. Empty for the core group.
+    /// The API group of the resource, or an empty string for the core group.
     pub group: String,
-    /// The resource's plural name. Empty if the request has no resource.
+    /// The plural name of the resource, or an empty string if the request has no resource.
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The requested namespace. Empty for cluster-scoped resources and for requests in all namespaces.
+    /// The requested namespace. The namespace is empty for cluster-scoped resources and for requests in all namespaces.
     pub namespace: String,
-    /// The object's name. Empty if the request is for a collection, or if the server generates the name.
+    /// The object's name. The name is empty if the request is for a collection, or if the server generates the name.
     pub name: String,
     /// The URL path without the query.
     pub path: String,
-    /// The response's HTTP status. `None` if the connection was cut before the response, or if the process dropped the
-    /// request.
+    /// The response's HTTP status. The status is `None` if the connection was cut before the response, or if the
+    /// process dropped the request.
     pub code: Option<u16>,
     /// The fault that was injected into the request, or an empty string.
     pub fault: String,
-    /// The fields that the request has changed, such as `.data.url: "a" -> "b"`. Empty if nothing was changed.
+    /// The fields that the request has changed, such as `.data.url: "a" -> "b"`. The list is empty if the request has
+    /// not changed any field.
     pub changes: Vec<String>,
     /// The owners to which the request has added a reference with `blockOwnerDeletion`.
     pub(crate) blocked_owners: Vec<BlockedOwner>,
@@ -45,7 +46,7 @@ pub struct SentRequest {
 pub(crate) struct BlockedOwner {
     pub(crate) group: String,
     pub(crate) resource: String,
-    /// Empty if the owner is cluster-scoped.
+    /// The namespace of the owner, or an empty string if the owner is cluster-scoped.
     pub(crate) namespace: String,
 }
 
@@ -108,7 +109,7 @@ impl SentRequest {
     }
 
     /// Returns `true` if the request is housekeeping. Requests for Leases, Events and access reviews are housekeeping,
-    /// because they do not depend on the purpose of the operator.
+    /// because every operator sends them, whatever its purpose.
     pub fn is_housekeeping(&self) -> bool {
         is_housekeeping(&self.group, &self.resource)
     }
@@ -127,9 +128,9 @@ impl SentRequest {
         is_event(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request changed an object or wrote an Event. The registration of definitions and webhooks
-    /// is ignored. Changes of finalizers are also ignored, because an operator adds its finalizer before it starts its
-    /// work.
+    /// Returns `true` if the request changed an object or wrote an Event. This method ignores the registration of
+    /// definitions and webhooks. This method also ignores changes of finalizers, because an operator adds its finalizer
+    /// before it starts its work.
     pub(crate) fn is_effect(&self) -> bool {
         if self.is_event() {
             return self.is_write() && self.code.is_some_and(|code| code < 300);

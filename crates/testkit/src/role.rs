@@ -15,16 +15,15 @@ type Rules = BTreeMap<Target, BTreeSet<String>>;
 /// A ServiceAccount with the roles and bindings that allow a set of recorded requests. The `Display` implementation
 /// writes YAML for `kubectl apply`.
 ///
-/// The role contains only permissions that were needed for a recorded request. Therefore, record a test that includes
-/// deletions and conflicts. You can also record the operator's
-/// requests during [`survives_chaos`](crate::Kit::survives_chaos).
+/// The role contains only permissions that were needed for a recorded request. Therefore, record the requests of a test
+/// that includes deletions and conflicts, or the requests during [`survives_chaos`](crate::Kit::survives_chaos).
 ///
 /// Some clusters, such as OpenShift, run the admission plugin `OwnerReferencesPermissionEnforcement`. The embedded
-/// server does not run this plugin, but the role contains the permissions that the plugin requires:
+/// server does not run this plugin, but the role contains the following permissions for it:
 ///
 /// - `update` of the owner's `finalizers`, if a write adds an owner reference with `blockOwnerDeletion: true`. Each
-///   reference of [`controller_of`](pintle_meta::OwnerReference::controller_of), and therefore each child that a
-///   reconciler applies, has this field.
+///   reference of [`controller_of`](pintle_meta::OwnerReference::controller_of) has this field, and so has each child
+///   that a reconciler applies.
 /// - `delete` of an existing object, if a write changes its owner references.
 ///
 /// The role does not cover owner references of Leases, or references to kinds that the embedded server does not serve.
@@ -36,13 +35,13 @@ pub struct LeastRole {
 }
 
 impl LeastRole {
-    /// Returns the role that is needed for `requests`. The roles and the ServiceAccount are named `name`. The
-    /// ServiceAccount is in the namespace `default`.
+    /// Returns the role that `requests` require. The roles and the ServiceAccount are named `name`. The ServiceAccount
+    /// is in the namespace `default`.
     ///
     /// - A Role in the namespace of the Leases contains the permissions for Leases.
     /// - If a request is for all namespaces, a ClusterRole contains all other permissions.
-    /// - Otherwise, each namespace has a Role for its namespaced resources, and a ClusterRole contains the permissions
-    ///   for cluster-scoped resources.
+    /// - If no request is for all namespaces, each namespace has a Role for its namespaced resources, and a ClusterRole
+    ///   contains the permissions for cluster-scoped resources.
     pub fn of(name: impl Into<String>, requests: &[SentRequest]) -> Self {
         let relevant = || requests.iter().filter(|request| request.verb.is_some());
         let scoped: BTreeSet<(&str, &str)> = relevant()
@@ -66,8 +65,8 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // The operator lists definitions to install a definition. If the definition is not established yet, the
-            // operator also watches it. The permission to watch may therefore be needed in another run.
+            // To install a definition, the operator lists definitions. If the definition is not established yet, the
+            // operator also watches it, so another run may need the permission to watch.
             if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
                 verbs.insert(RequestVerb::Watch.to_string());
             }
@@ -80,8 +79,8 @@ impl LeastRole {
             if request.changes.iter().any(is_owner_changed) {
                 verbs.insert(RequestVerb::Delete.to_string());
             }
-            // Another run may have to read the object. The operator reads an object to find its own conditions in
-            // the status, or to check whether an uncached object still exists.
+            // In another run, the operator may have to read the object. The operator reads an object to find its own
+            // conditions in the status, or to check whether an uncached object still exists.
             if request.verb == Some(RequestVerb::Patch) && request.subresource == "status" {
                 let resource = (request.group.clone(), request.resource.clone());
                 rules.entry(resource).or_default().insert(RequestVerb::Get.to_string());
@@ -90,7 +89,7 @@ impl LeastRole {
         role
     }
 
-    /// Returns the rules for `namespace`. An empty namespace means the ClusterRole.
+    /// Returns the rules for `namespace`. An empty namespace selects the rules of the ClusterRole.
     fn rules(&mut self, namespace: &str) -> &mut Rules {
         match namespace {
             "" => &mut self.cluster,
@@ -103,8 +102,8 @@ impl LeastRole {
         format!("system:serviceaccount:default:{}", self.name)
     }
 
-    /// Returns the role without the permission for `verb` on `resource`, such as `configmaps` or `websites/status`. Use
-    /// the returned role to test that the operator needs the permission.
+    /// Returns the role without the permission for `verb` on `resource`, such as `configmaps` or `websites/status`. A
+    /// test can use the returned role to show that the operator needs the permission.
     pub fn without(mut self, verb: &str, resource: &str) -> Self {
         for rules in self.namespaces.values_mut().chain([&mut self.cluster]) {
             for ((_, found), verbs) in rules.iter_mut() {

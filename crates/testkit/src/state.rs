@@ -1,4 +1,4 @@
-//! The final state of a run, which is compared with other runs.
+//! The final state of a run, which the checks compare with the final states of other runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -102,8 +102,8 @@ fn parse(line: &str) -> Option<Stored> {
     Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
 }
 
-/// Returns the uid and the generated name of an object, with their replacements. The original values are different in
-/// each run.
+/// Returns the uid and the generated name of an object, with their replacements. Both are replaced because they are
+/// different in each run.
 fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     let text = |name: &str| stored.object["metadata"][name].as_str().map(str::to_owned);
     let generated = text("generateName").map(|prefix| format!("{prefix}[generated]"));

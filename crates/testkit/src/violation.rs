@@ -1,4 +1,4 @@
-//! The result of a failed check.
+//! The result of a check that has failed.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,7 @@ use crate::request::SentRequest;
 
 /// A rule that the operator violated, or the reason why a check could not be run.
 ///
-/// `Debug` and `Display` write the same text. The report is therefore readable if a test calls `unwrap` or returns a
-/// `Violation`.
+/// `Debug` and `Display` write the same report, so it is readable if a test calls `unwrap` or returns a `Violation`.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -35,7 +34,7 @@ pub enum Violation {
     NotConsistent {
         /// A description of the condition.
         what: String,
-        /// How long the condition was met.
+        /// The time for which the condition was met.
         after: Duration,
         /// The value that did not meet the condition.
         observed: String,
@@ -59,7 +58,7 @@ pub enum Violation {
     /// The operator did not become idle.
     #[error("the operator does not come to rest: {what}; the last writes are:{}{}", lines(.requests), reported(.errors))]
     NotSteady {
-        /// The limit that was reached.
+        /// The limit that the run reached.
         what: String,
         /// The last write requests.
         requests: Vec<SentRequest>,
@@ -67,8 +66,8 @@ pub enum Violation {
         /// objects.
         errors: Vec<String>,
     },
-    /// The operator sent a write when it should have been idle. Depending on the check, writes that change nothing are
-    /// allowed.
+    /// The operator sent a write when it should have been idle. Depending on the check, writes that do not change an
+    /// object are allowed.
     #[error("{what}:{}", lines(.requests))]
     Wrote {
         /// The rule that was violated.
@@ -102,8 +101,8 @@ pub enum Violation {
         errors: Vec<String>,
     },
     /// The operator changed nothing in the run without disturbances, so other runs would prove nothing. Definitions,
-    /// webhook registrations and finalizers are not considered changes. Events count as changes. If the world differed
-    /// from its initial state after any step, this is also considered a change.
+    /// webhook registrations and finalizers do not count as changes. Events count as changes, and so does a world that
+    /// differs from its initial state after a step.
     #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}{}", lines(.requests), reported(.errors))]
     NoEffect {
         /// The last requests of the operator.
@@ -113,10 +112,10 @@ pub enum Violation {
         errors: Vec<String>,
     },
     /// In a run without disturbances, reconciliations of a key failed until the operator was idle or the user deleted
-    /// the object. Runs with disturbances would prove nothing. In a run with disturbances, reconciliations of a key
-    /// still failed half an hour after the last disturbance. If the failures are expected, use
-    /// [`Kit::may_fail`](crate::Kit::may_fail). If the operator only needs more time, increase
-    /// [`Kit::quiet`](crate::Kit::quiet).
+    /// the object. After such failures, runs with disturbances would prove nothing. The check also returns this
+    /// violation if, in a run with disturbances, reconciliations of a key still failed half an hour after the last
+    /// disturbance. If the failures are expected, use [`Kit::may_fail`](crate::Kit::may_fail). If the operator only
+    /// needs more time, increase [`Kit::quiet`](crate::Kit::quiet).
     #[error("{what}: calls fail (`Kit::may_fail` accepts failures of a key):{}", lines(.errors))]
     FailedCalls {
         /// A description of the disturbance.
@@ -124,19 +123,19 @@ pub enum Violation {
         /// For each key, the process, the controller, the key and the error.
         errors: Vec<String>,
     },
-    /// The operator did not send the request at which it was supposed to crash, although it sent the request in the run
-    /// without a crash. Therefore, the check did not test how the operator handles the crash. The operator is probably
-    /// not deterministic.
+    /// The operator did not send the request at which it should have crashed, although it sent the request in the run
+    /// without a crash. Therefore, the check did not test how the operator handles this crash. The cause is probably
+    /// that the operator is not deterministic.
     #[error("{what}: the operator did not send this request in {runs} runs, so the crash did not happen; the last requests are:{}", lines(.requests))]
     NoCrash {
         /// A description of the crash.
         what: String,
-        /// The number of runs.
+        /// The number of runs without the planned crash.
         runs: u64,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
     },
-    /// A process wrote although it was not the leader.
+    /// A process sent writes although it was not the leader.
     #[error("{what}: a process wrote without leading:{}", lines(.writes))]
     TwoLeaders {
         /// A description of the disturbance.
@@ -144,14 +143,14 @@ pub enum Violation {
         /// The writes that the process sent when it was not the leader.
         writes: Vec<String>,
     },
-    /// After the disturbance, there are more tasks than in an undisturbed run.
+    /// At the end of a run with disturbances, there are more tasks than at the end of an undisturbed run.
     #[error(
         "{what}: {found} tasks are alive at the end, and {expected} in an undisturbed run: the operator leaks tasks"
     )]
     Leak {
         /// A description of the disturbance.
         what: String,
-        /// The number of tasks.
+        /// The number of tasks at the end of the run.
         found: usize,
         /// The number of tasks at the end of an undisturbed run.
         expected: usize,
@@ -165,7 +164,7 @@ impl fmt::Debug for Violation {
 }
 
 impl Violation {
-    /// Adds the disturbance of a run to a violation, unless the violation already describes the disturbance.
+    /// Adds the disturbance of a run to a violation that does not describe the disturbance yet.
     pub(crate) fn with_disturbance(mut self, disturbance: &str) -> Self {
         match &mut self {
             Self::NotSteady { what: text, .. }

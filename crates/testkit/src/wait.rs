@@ -10,11 +10,11 @@ use crate::violation::Violation;
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The interval between two observations is the time since the start divided by this number. Even a long wait therefore
-/// has only a few hundred observations.
+/// The interval between two observations is the time since the start divided by this number. Therefore, even a long
+/// wait has only a few hundred observations.
 const PART: u32 = 50;
 
-/// Returns the interval until the next observation. `since` is the time since the start.
+/// Returns the interval until the next observation. `since` is the time since the start of the wait.
 pub(crate) fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
@@ -57,8 +57,8 @@ pub async fn eventually<T: Debug>(
     eventually_within(LIMIT, what, observe, accept).await
 }
 
-/// Like [`eventually`], with the timeout `within`. The value is observed at least once, and once more at the end of the
-/// timeout.
+/// Works like [`eventually`], with the timeout `within`. The value is observed at least once, and once more at the end
+/// of the timeout.
 ///
 /// # Errors
 ///
@@ -90,8 +90,8 @@ pub async fn eventually_within<T: Debug>(
 }
 
 /// Checks that `accept` returns `true` for each observed value during the given time on tokio's clock. Returns the last
-/// value. The value is observed at least once, and once more at the end of the given time. The intervals between
-/// observations are the same as in [`eventually`].
+/// value. This function observes the value at least once, and once more at the end of the given time. The intervals
+/// between observations are the same as in [`eventually`].
 ///
 /// # Errors
 ///

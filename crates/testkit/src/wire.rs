@@ -37,14 +37,14 @@ pub(crate) enum Cut {
     After,
 }
 
-/// The request at which the process is killed. The request cannot be identified by a number, because concurrent
-/// requests have a different order in each run.
+/// The request at which the process is killed. A number cannot identify the request, because concurrent requests have a
+/// different order in each run.
 #[derive(Clone, Debug)]
 pub(crate) struct CrashPoint {
     pub(crate) request: SentRequest,
-    /// Whether the object names must be equal.
+    /// Whether the object name of the request must match.
     pub(crate) with_name: bool,
-    /// The position among the matching requests of the process, starting with 1.
+    /// The position of the request among the matching requests of the process, starting with 1.
     pub(crate) occurrence: usize,
     pub(crate) cut: Cut,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// Cancelled when the process is killed, to stop all requests of the process.
+    /// This token is cancelled when the process is killed, and stops all requests of the process.
     pub(crate) dead: CancellationToken,
     state: Mutex<LinkState>,
 }
@@ -86,7 +86,7 @@ struct LinkState {
     matched: usize,
     disturbances: Option<Disturbances>,
     random: Rng,
-    /// Cancelled when all open watches break. The token wakes the watches in the order in which they were opened.
+    /// This token is cancelled to break all open watches, and wakes them in the order in which they were opened.
     broken: CancellationToken,
 }
 
@@ -128,8 +128,7 @@ impl Link {
     }
 
     fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
-        // The lock ignores poisoning. No code panics between two related writes under the lock, so the state is
-        // consistent.
+        // Ignore lock poisoning, because no code panics between two related writes under the lock.
         with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -157,8 +156,8 @@ impl Link {
 
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
-            // Delay only half of the events. In a real cluster, events that were blocked by a delayed event often
-            // arrive together.
+            // Delay only half of the events, because in a real cluster, a delayed event often arrives together with the
+            // events after it.
             Some(disturbances) if state.random.bool() => share(disturbances.lag, state.random.f64()),
             _ => Duration::ZERO,
         })
@@ -236,7 +235,7 @@ impl Link {
                 let Some(wanted) = parse(request) else { return };
                 let name = wanted.pointer("/metadata/name").and_then(Value::as_str);
                 match self.read(&object_path(uri, sent, name)).await {
-                    // The write has failed if the specs of the two Leases are different.
+                    // If the specs of the two Leases are different, the write has failed.
                     Some(stored) if stored["spec"] == wanted["spec"] => stored,
                     _ => return,
                 }
@@ -302,8 +301,8 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the written object, without the subresource. If the object was created, the path contains the
-/// name of the new object.
+/// Returns the path of the written object, without the subresource. If the request has created the object, the path
+/// contains the name of the new object.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();
     if sent.name.is_empty() {

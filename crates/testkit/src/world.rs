@@ -1,4 +1,4 @@
-//! The operator under test, its world outside of the cluster, and the settings of its runs.
+//! The operator under test, the state that it changes outside of the cluster, and the settings of its runs.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// State outside of the cluster that an operator changes, such as a DNS zone. Each run creates a new world with
-/// [`Default`]. Clones must share the same state, as with an `Arc<Mutex<T>>`.
+/// [`Default`]. All clones of a world must share the same state, as with an `Arc<Mutex<T>>`.
 pub trait World: Clone + Default + Send + Sync + 'static {
-    /// Returns the part of the state that must be the same in every run.
+    /// Returns the part of the world's state that must be the same at the end of every run.
     fn state(&self) -> Value;
 }
 

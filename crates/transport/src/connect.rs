@@ -22,7 +22,7 @@ use crate::reads::Reads;
 use crate::tls::TlsSettings;
 use crate::{eyeballs, tunnel};
 
-/// Opens connections to one server. There is a single timeout for TCP, the proxy and the TLS handshake.
+/// Opens connections to one server. A single timeout covers the TCP connection, the proxy and the TLS handshake.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) host: String,
@@ -36,12 +36,12 @@ pub(super) struct Connector {
     pub(super) metrics: Option<Arc<LookUps>>,
 }
 
-/// How long a connection is idle before TCP keep-alive sends three probes. Without the probes, a watch over HTTP/1.1
-/// might not notice for hours, or ever, that the peer is gone. HTTP/2 connections also send HTTP/2 pings.
+/// The time for which a connection is idle before TCP keep-alive sends three probes. Without probes, a watch over
+/// HTTP/1.1 might not notice for hours, or ever, that the peer is gone. HTTP/2 connections also send HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// How long sent data may remain unacknowledged before the operating system closes the connection. Linux's default is
-/// 15 minutes.
+/// The time after which the operating system closes a connection if the peer has not acknowledged sent data. The
+/// default of Linux is 15 minutes.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
@@ -128,8 +128,8 @@ struct ReadObserver {
 }
 
 impl Conn {
-    /// Records the time of each read in `reads`. Notifies [`Reads::settled`] once the first data from the peer has been
-    /// processed. The data counts as processed when the caller reads again.
+    /// Records the time of each read in `reads`. After the first data from the peer, the next read notifies
+    /// [`Reads::settled`], because the caller has then processed this data.
     pub(super) fn observed_by(mut self, reads: Arc<Reads>) -> Self {
         self.observer = Some(ReadObserver { reads, has_read: false, is_settled: false });
         self

@@ -1,5 +1,5 @@
-//! The connections that a group of requests shares. There are two groups: one for short requests, and one for watches
-//! and streams. This module executes the actions that the [`Pool`] returns.
+//! The connections that a group of requests shares. A client has two groups: one for short requests, and one for
+//! watches and streams. This module executes the actions that the [`Pool`] returns.
 
 mod http2;
 
@@ -30,7 +30,7 @@ use crate::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticke
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The connections of one group of requests. When the group has been dropped, each connection is closed after its last
+/// The connections of one group of requests. After the group has been dropped, each connection closes when its last
 /// response is dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
@@ -59,7 +59,7 @@ struct Dial {
 
 struct Link {
     sender: Sender,
-    /// Whether a request has already used the connection. A used connection may have died while it was idle.
+    /// Whether a request has already used the connection. A used connection may have been closed while it was idle.
     has_served: bool,
 }
 
@@ -68,8 +68,8 @@ enum Sender {
     Http2(Http2),
 }
 
-/// A request waits for a new connection this much longer than the connect timeout. The request needs its own timeout,
-/// because the dial's timer does not fire if the dial's runtime is blocked.
+/// The additional time, after the connect timeout, for which a request waits for a new connection. The request needs
+/// its own timeout, because the timer of a dial does not fire if the runtime of the dial is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -108,8 +108,8 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // Outside of a tokio runtime, use the runtime of an earlier request. Without an earlier request, the
-                // request fails.
+                // Outside of a tokio runtime, use the runtime of an earlier request. If there was no earlier request,
+                // the request fails.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
                 Err(Waiting { group: self, ticket, result_rx })
@@ -118,7 +118,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // There are no timers outside of a tokio runtime, so wait without a timeout.
+        // Wait without a timeout, because there are no timers outside of a tokio runtime.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -154,7 +154,7 @@ impl ConnectionGroup {
         self.apply(state, actions, None);
     }
 
-    /// Executes the actions of the pool. Releases the lock before sending results, dropping values and spawning tasks.
+    /// Executes the actions of the pool. Releases the lock before it sends results, drops values and spawns tasks.
     fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
         let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
         let mut results = Vec::new();
@@ -177,15 +177,15 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, `send` fails and drops the [`PooledConnection`], which returns the
-            // connection to the pool.
+            // If the request was cancelled, `send` fails and drops the [`PooledConnection`], which gives the connection
+            // back to the pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
             let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
             let task = async move {
-                // The future is boxed, so that its memory is freed before the driver starts.
+                // Box the future, so that its memory is freed before the driver starts.
                 let opened = Box::pin(open(connector)).await;
                 if let Some(driver) = dial_guard.end(opened) {
                     driver.await;
@@ -201,8 +201,8 @@ impl ConnectionGroup {
     }
 
     /// Returns `true` if an idle HTTP/1 connection has ended. If the connection is open, the socket wakes its watcher
-    /// task when data arrives or the connection ends. No user code runs under the lock, because an idle connection has
-    /// no request body to send.
+    /// task when data arrives or the connection ends. This check runs no user code under the lock, because an idle
+    /// connection has no request body to send.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -210,8 +210,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns when an idle connection must be closed. If this time has passed, closes the connection and returns
-    /// `None`.
+    /// Returns the time at which an idle connection must be closed. If this time has passed, closes the connection and
+    /// returns `None`.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -222,14 +222,14 @@ impl ConnectionGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
+        // Ignore lock poisoning, because a panic cannot leave the data under the lock inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Returns a connection's sender. An HTTP/1 connection has a single sender, which this method removes. For HTTP/2,
-    /// returns a clone of the sender.
+    /// Returns the sender of a connection. An HTTP/1 connection has a single sender, which this method removes. For
+    /// HTTP/2, returns a clone of the sender.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -272,7 +272,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// A dial in progress. If the guard is dropped without calling [`end`](Self::end), the dial has failed. For example,
-/// this happens when the runtime of the dial shuts down.
+/// the guard is dropped in this way when the runtime of the dial shuts down.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
@@ -389,8 +389,8 @@ async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc
     }
 }
 
-/// Drives an HTTP/2 connection, and reports the stream limit of the server to the pool. Closes the connection after the
-/// idle timeout, or if the server does not respond to a ping.
+/// Drives an HTTP/2 connection, and reports the stream limit of the server to the pool. Closes the connection if it has
+/// been idle for the idle timeout, or if the server does not respond to a ping.
 async fn drive(
     group: Weak<ConnectionGroup>,
     conn: ConnId,
@@ -403,10 +403,10 @@ async fn drive(
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server may change its stream limit at any time. The task reads the limit whenever it is woken, at the
-        // latest by the next request.
+        // The server may change its stream limit at any time. The task reads the limit whenever it is woken. The next
+        // request wakes it at the latest.
         let changed = poll_fn(|cx| {
-            // Ignore the error, because each request on this connection will return it.
+            // Ignore this error, because each request on this connection returns it.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
                 || connection.as_mut().poll(cx).is_ready()
             {
@@ -439,9 +439,9 @@ async fn drive(
     }
 }
 
-/// A pooled connection that a request uses. Dropping this value while the request is in flight closes an HTTP/1
-/// connection. An HTTP/2 connection remains open and only the stream is reset, unless `drop_connection_on_cancel` is
-/// set.
+/// A pooled connection that a request uses. Dropping a `PooledConnection` while the request is in flight closes an
+/// HTTP/1 connection. An HTTP/2 connection remains open and only the stream is reset, unless
+/// `drop_connection_on_cancel` is set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
@@ -468,7 +468,7 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. If sending fails and the error has `is_unsent` set, the request is unchanged.
+    /// Sends a request. If the returned error has `is_unsent` set, the request is unchanged.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -491,7 +491,7 @@ impl PooledConnection {
                 http1.poll_frame(incoming, cx).map_ok(Frame::data)
             }
             (_, Incoming::Http2(incoming)) => incoming.poll_frame(cx),
-            // The response has ended, because the connection is gone.
+            // The response has ended, because the connection no longer exists.
             (_, Incoming::Http1(_)) => Poll::Ready(None),
         }
     }
@@ -507,8 +507,8 @@ impl PooledConnection {
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
-            // Do not reuse the connection if the request body is still being uploaded. After an early response, the
-            // upload may never end. The upload may also run user code, which must not run under the lock.
+            // Do not reuse the connection if the request body is still being uploaded. If the server responds early,
+            // the upload may never end. The upload may also run user code, which must not run under the lock.
             Sender::Http1(http1) => {
                 if !(http1.hand_to_watcher() && http1.is_ready()) {
                     return group.update_pool(|pool| pool.lost(self.conn));

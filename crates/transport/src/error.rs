@@ -11,7 +11,7 @@ use thiserror::Error as ThisError;
 /// A boxed error of any type.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// An error that occurred while creating a client. The message names the configuration field that is invalid.
+/// An error in the configuration of a client. The message names the invalid field.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -54,7 +54,7 @@ pub enum ConfigError {
     Server {
         /// The address of the server, without user name and password.
         server: String,
-        /// Why the address is invalid.
+        /// The reason why the address is invalid.
         why: String,
     },
 }

@@ -6,36 +6,36 @@ use http::Method;
 
 use crate::error::BoxError;
 
-/// How long a request occupies its connection.
+/// The time for which a request occupies its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionUse {
-    /// Until the response ends.
+    /// The request occupies the connection until the response ends.
     Short,
-    /// Until the client no longer reads the response. For watches and streams.
+    /// The request occupies the connection until the client no longer reads the response, as in watches and streams.
     Long,
-    /// Forever, because the connection is upgraded to another protocol.
+    /// The request occupies the connection permanently, because the connection is upgraded to another protocol.
     Upgrade,
 }
 
 /// Options for sending one request.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeOptions {
-    /// How long the request occupies its connection.
+    /// The time for which the request occupies its connection.
     pub usage: ConnectionUse,
     /// The maximum time between sending the request and receiving the response headers. For a streaming body, the time
-    /// since the last chunk was sent.
+    /// is measured from when the last chunk was sent.
     pub headers: Option<Duration>,
 }
 
 /// The error for a request without a response.
 pub(crate) struct SendError {
     pub(crate) source: BoxError,
-    /// `true` if no part of the request was sent. The caller can then send the request over another connection.
+    /// Whether no byte of the request was sent. If `true`, the caller can send the request over another connection.
     pub(crate) is_unsent: bool,
 }
 
-/// Returns `true` if requests with this method usually have a body. For such methods, a `Content-Length` header is sent
-/// even if the body is empty.
+/// Returns `true` if requests with this method usually have a body. Requests with such a method have a `Content-Length`
+/// header even if the body is empty.
 pub(crate) fn has_body(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }

@@ -1,5 +1,5 @@
-//! Opens TCP connections to hosts that have several addresses ("Happy Eyeballs", RFC 8305). If connecting to one
-//! address takes long, the next address is tried at the same time.
+//! Opens TCP connections to hosts that have several addresses ("Happy Eyeballs", RFC 8305). If connecting to an address
+//! takes long, the client also connects to the next address at the same time.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::LookUps;
 
-/// How long to wait before the next address is tried.
+/// The time to wait for an address before connecting to the next address as well.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The timeout for connecting to a single address.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,8 +27,8 @@ pub(super) async fn connect(host: &str, port: u16, metrics: Option<&LookUps>) ->
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates between IPv4 and IPv6 addresses, starting with the family of the first address from the resolver. If one
-/// of the families does not work, this only costs one [`HEAD_START`].
+/// Alternates between IPv4 and IPv6 addresses, starting with the family of the first address from the resolver. If
+/// addresses of one family do not work, connecting takes only one [`HEAD_START`] longer.
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -120,8 +120,8 @@ mod tests {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
     }
 
-    /// Connects to a list of simulated addresses. Addresses that end with 9 never respond, and addresses that end with
-    /// 8 refuse the connection. All other addresses accept the connection after one second.
+    /// Connects to a list of simulated addresses. An address that ends with 9 never responds, and an address that ends
+    /// with 8 refuses the connection. Any other address accepts the connection after one second.
     async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
         let started = Instant::now();
         let connected = race(addresses(list), |address| async move {

@@ -1,4 +1,4 @@
-//! Why a request received no response, and whether the server may have processed it.
+//! The reasons why a request receives no response, and whether the server may have processed the request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,25 +11,25 @@ use thiserror::Error;
 use crate::error::{BoxError, causes};
 use crate::malformed::is_invalid_response;
 
-/// Why a request received no response.
+/// The reason why a request received no response.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// The client could not connect. Nothing was sent.
+    /// The client could not connect, and did not send the request.
     Connect {
         /// Whether the peer refused the connection.
         refused: bool,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The connection could not be established in time. Nothing was sent.
+    /// The client could not connect in time, and did not send the request.
     ConnectTimeout,
-    /// The response headers were not received in time after the request had been sent. Contains the timeout.
+    /// The client sent the request, but did not receive the response headers within this timeout.
     HeadersTimeout(Duration),
-    /// The server has not processed the request and never will.
+    /// The server has not processed the request and will not process it.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
-    /// The exchange failed. It is unknown whether the server has processed the request.
+    /// The exchange failed. The client does not know whether the server has processed the request.
     Exchange {
-        /// Whether the connection was reused. A reused connection has most likely died while it was idle.
+        /// Whether the connection was reused. A reused connection has most likely been closed while it was idle.
         is_stale: bool,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -50,7 +50,7 @@ impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
-            // The message already includes the message of the source.
+            // Skip this source, because the message of the failure already includes its message.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }
     }
@@ -67,8 +67,9 @@ impl Failure {
     pub(crate) fn of_exchange(error: BoxError, is_unsent: bool, is_fresh: bool) -> Self {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
-        // In TLS 1.3, the server can reject the client certificate after the client has completed the handshake. On a
-        // reused connection, or after another TLS error, the server may have processed the request.
+        // In TLS 1.3, the server can reject the client certificate after the client has completed the handshake. If
+        // the connection was reused, or if the TLS error is a different one, the server may have processed the
+        // request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         if is_turned_away {
             Self::Connect { refused: false, source }
@@ -86,13 +87,13 @@ impl Failure {
     }
 }
 
-/// The source of the error for a dial that has been dropped together with its runtime or its client.
+/// The source error of a dial that was dropped together with its runtime or its client.
 #[derive(Debug, Error)]
 #[error("connecting was interrupted: the runtime that it ran on has ended")]
 struct Interrupted;
 
-/// Returns `true` if the server reported that it has not processed the stream and never will (RFC 9113, sections 6.8
-/// and 8.7). h2 returns a GOAWAY only to streams with an ID above the last stream ID in the GOAWAY.
+/// Returns `true` if the server reported that it has not processed the stream and will not process it (RFC 9113,
+/// sections 6.8 and 8.7). h2 returns a GOAWAY only to streams with an ID above the last stream ID in the GOAWAY.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
@@ -102,8 +103,8 @@ pub(crate) fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Returns `true` if the peer rejected the TLS handshake. The error message is searched, because an HTTP/2 error
-/// contains its cause only as text.
+/// Returns `true` if the peer rejected the TLS handshake. The function searches the error message, because an HTTP/2
+/// error contains its cause only as text.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();

@@ -13,11 +13,11 @@ use zeroize::Zeroizing;
 
 /// The maximum size of a file in bytes. A typical CA bundle has about 256 KiB.
 const MAX_SIZE: u64 = 4 << 20;
-/// A request waits for a file for at most this time.
+/// The maximum time for which a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the content of a file, which is erased from memory when it is dropped. Returns an error for pipes and
-/// devices. A pipe cannot be read twice and may have no writer. A device can be endless.
+/// devices, because a pipe cannot be read twice and may have no writer, and a device can be endless.
 pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     // Check the file type first, because opening a pipe blocks.
@@ -25,7 +25,7 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     if !found.is_file() {
         return refused("it is not a regular file".into());
     }
-    // Reserve the full capacity. A vector that grows leaves copies of the content in memory.
+    // Reserve the full capacity, because a vector that grows would leave copies of the content in memory.
     let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(MAX_SIZE) as usize + 1));
     File::open(path)?.take(MAX_SIZE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_SIZE {
@@ -34,8 +34,8 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Reads files on a background thread. At most one read is in progress at a time, and all callers share its result. The
-/// read continues if a caller is cancelled.
+/// Reads files on a background thread. At most one read is in progress at a time, and all callers share its result. If
+/// a caller is cancelled, the read continues.
 ///
 /// With a network file system, a read may block forever. Therefore, callers wait only for a limited time, and the
 /// shutdown of a tokio runtime does not wait for reads. If a read finishes after the timeout, its result is returned to
@@ -54,7 +54,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Waits until the read has finished or the timeout expires. Returns `true` if the read has finished.
+    /// Waits until the read of the files has finished or the timeout expires. Returns `true` if the read has finished.
     async fn over(mut self) -> bool {
         timeout_at(self.began + TIMEOUT, self.end.changed()).await.is_ok()
     }
@@ -67,7 +67,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     }
 
     /// Runs `read` on the background thread and returns its result. If another read is in progress, waits for its
-    /// result instead. If the timeout expires, returns the previous result, or an error if there is none.
+    /// result instead. If the timeout expires, returns the result of the previous read, or an error if there was no
+    /// previous read.
     pub async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
         let _held = (is_own && is_clock_paused()).then(hold_paused_clock);
@@ -120,10 +121,10 @@ fn is_clock_paused() -> bool {
 }
 
 /// Keeps tokio's clock, if paused, from advancing until the returned guard is dropped. Without the guard, all deadlines
-/// would expire during a file read, because tokio does not know that another thread is reading.
+/// would expire during a file read, because tokio does not know that another thread is reading the file.
 ///
 /// The guard belongs to a blocking task that ends when the guard is dropped. The shutdown of a runtime waits for its
-/// blocking tasks. There is no deadlock, because the runtime first drops the task that owns the guard.
+/// blocking tasks. The shutdown does not deadlock, because the runtime first drops the task that owns the guard.
 fn hold_paused_clock() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();
     drop(tokio::task::spawn_blocking(move || end.recv_timeout(TIMEOUT)));
@@ -136,7 +137,7 @@ fn hold_paused_clock() -> oneshot::Sender<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic cannot leave the data inconsistent, so ignore lock poisoning.
+    // Ignore lock poisoning, because a panic cannot leave the data under the lock inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -202,7 +203,7 @@ mod tests {
                     () = tokio::task::yield_now() => {}
                 }
             });
-            // The reader outlives the runtime.
+            // The file reader outlives the runtime.
             drop(runtime);
             sender.send(()).unwrap();
         });
@@ -213,7 +214,7 @@ mod tests {
     async fn paused_clock_does_not_advance_during_a_read() {
         let reader = FileReader::new("a file");
         let read = || {
-            // Without the guard, the paused clock would advance here.
+            // Without the guard, the paused clock would advance during this sleep.
             thread::sleep(Duration::from_millis(10));
             1
         };

@@ -1,5 +1,5 @@
 //! Entry points for the fuzz targets in `crates/fuzz/` and for the corpus tests in this module. Each function panics if
-//! the input violates an invariant.
+//! an invariant is violated for its input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -42,7 +42,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// A connection that returns at most `step` bytes per read. Writes are ignored.
+/// A connection that returns at most `step` bytes per read and ignores writes.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -79,8 +79,8 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Checks an HTTP/1.1 response. The result must not depend on how the input is split into reads, and nothing may be
-/// read after the end of the response.
+/// Checks an HTTP/1.1 response. The result must not depend on how the input is split into reads, and the client must
+/// not read beyond the end of the response.
 pub fn http1_response(bytes: &[u8]) {
     for is_head in [false, true] {
         let whole = http1_read(bytes, bytes.len().max(1), is_head);
@@ -90,7 +90,7 @@ pub fn http1_response(bytes: &[u8]) {
         let Ok((status, body, left)) = whole else { continue };
         assert!(status.as_u16() >= 200 && body.len() + left < bytes.len(), "{status}");
         assert!(!is_head || body.is_empty());
-        // The response must not depend on the data that follows it.
+        // The response must not depend on the data after it.
         if left > 0 {
             let end = bytes.len() - left;
             assert_eq!(http1_read(&bytes[..end], 7, is_head), Ok((status, body, 0)));
@@ -117,7 +117,7 @@ pub fn gzip(bytes: &[u8]) {
     }
 }
 
-/// Checks `NO_PROXY` rules. The first line is the value of `NO_PROXY`. All other lines are hosts.
+/// Checks `NO_PROXY` rules. The first line is the value of `NO_PROXY`. Each of the other lines is a host.
 pub fn no_proxy(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();

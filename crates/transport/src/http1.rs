@@ -28,9 +28,9 @@ use crate::request_body::RequestBody;
 
 /// One HTTP/1.1 connection.
 ///
-/// At most one request at a time uses the connection, and this request polls the socket itself. With a separate task
-/// for the connection, the task and the request would keep waking each other, often on different CPUs. While the
-/// connection is idle, a watcher task is notified when the peer sends data or closes the connection.
+/// At most one request at a time uses the connection, and this request polls the socket itself. If the connection had
+/// its own task, the task and the request would keep waking each other, often on different CPUs. While the connection
+/// is idle, a watcher task is notified when the peer sends data or closes the connection.
 pub(super) struct Http1 {
     conn: Conn,
     /// Data that has been read from the socket but not processed yet.
@@ -38,7 +38,6 @@ pub(super) struct Http1 {
     /// The maximum number of bytes of the next read.
     room: usize,
     upload: Upload,
-    /// The error of the upload, if it has failed.
     upload_error: Option<BoxError>,
     is_busy: bool,
     /// Whether another request can use the connection after this response.
@@ -75,7 +74,8 @@ impl Http1 {
         self.is_reusable && !self.is_busy && self.buf.is_empty() && self.upload.is_done()
     }
 
-    /// Sends a request and waits for the response headers. The connection must not be used after an error.
+    /// Sends a request and waits for the response headers. If `send` returns an error, the connection must not be used
+    /// again.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -83,7 +83,7 @@ impl Http1 {
         self.exchange(request, false).await
     }
 
-    /// Sends an upgrade request. If the response has status 101, the connection uses the new protocol afterwards.
+    /// Sends an upgrade request. If the response has status 101, the connection uses the new protocol after this call.
     pub(super) async fn upgrade(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -107,7 +107,7 @@ impl Http1 {
         let closes = asks_to_close(request.headers());
         self.upload_error = None;
         self.upload.start(request);
-        // The waker has already been registered by `poll_unrequested`.
+        // `poll_unrequested` has already registered the waker.
         let mut is_registered = true;
         let head = poll_fn(|cx| self.poll_head(asked, std::mem::take(&mut is_registered), cx)).await;
         let Head { response, body, keeps_alive } = head.map_err(|source| SendError { source, is_unsent: false })?;
@@ -125,8 +125,8 @@ impl Http1 {
         if !self.upload.is_over()
             && let Poll::Ready(Err(error)) = self.upload.poll(&mut self.conn, cx)
         {
-            // The server may still send a complete response, so report this error only if the response fails. The
-            // connection is not reused.
+            // The server may still send a complete response, so report the upload error only if the response fails.
+            // After this error, the connection is not reused.
             self.upload_error = Some(error);
         }
         let piece = match self.poll_piece(body, cx) {
@@ -150,7 +150,7 @@ impl Http1 {
         (self.conn, self.buf.freeze())
     }
 
-    /// Hands the idle connection over to the watcher task. Returns `true` if the connection is still open.
+    /// Lets the watcher task watch the idle connection. Returns `true` if the connection is still open.
     pub(super) fn hand_to_watcher(&mut self) -> bool {
         let signal = self.idle.0.clone();
         signal.is_set.store(false, Ordering::Release);
@@ -163,7 +163,7 @@ impl Http1 {
     }
 
     /// Sends the request and polls for the response headers. If `is_registered` is `true`, the waker is already
-    /// registered with the socket, and nothing is read.
+    /// registered with the socket, and this poll does not read.
     fn poll_head(&mut self, asked: Asked, is_registered: bool, cx: &mut Context<'_>) -> Poll<Result<Head, BoxError>> {
         match self.upload.poll(&mut self.conn, cx) {
             Poll::Ready(Err(error)) => self.upload_error = Some(error),
@@ -183,8 +183,8 @@ impl Http1 {
                     }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                // If the socket failed during the upload, the next read returns the data from the server or the end of
-                // the stream.
+                // If the socket failed during the upload, the next read returns data from the server or the end of the
+                // stream.
                 Poll::Pending if !self.upload.has_body_failed() => return Poll::Pending,
                 Poll::Pending => {
                     return self.upload_error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
@@ -240,7 +240,7 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
 }
 
 /// Reads a response from a server that sends `bytes` in chunks of `step` bytes and then closes the connection. Returns
-/// the status and the body of the response, and the number of bytes that follow it.
+/// the status and the body of the response, and the number of bytes after it.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn http1_read(
     bytes: &[u8],
@@ -293,7 +293,7 @@ impl IdleSignal {
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats the last notification, because it may have arrived before the watcher was ready to receive it.
+    /// Repeats the last notification, because it may have arrived before the watcher was waiting for it.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();

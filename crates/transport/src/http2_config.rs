@@ -20,10 +20,10 @@ use std::time::Duration;
 pub struct Http2Config {
     /// Whether to offer HTTP/2 to the server. If this is `false`, each request in flight needs its own connection.
     pub enabled: bool,
-    /// The client sends a ping after this time without data from the server. 30 s by default. With `None`, the client
-    /// sends no pings, so only TCP can detect that the server is lost.
+    /// The time without data from the server after which the client sends a ping. The default is 30 s. With `None`,
+    /// the client sends no pings, so only TCP can detect that the server is lost.
     pub ping_after: Option<Duration>,
-    /// How long to wait for the response to a ping before the connection is closed. 15 s by default.
+    /// The time to wait for the response to a ping before the connection is closed. The default is 15 s.
     pub ping_timeout: Duration,
 }
 
@@ -33,7 +33,7 @@ impl Default for Http2Config {
     }
 }
 
-/// The maximum duration. Longer durations are shortened to this value.
+/// The maximum duration of a setting. Longer durations are shortened to this maximum.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
@@ -43,7 +43,8 @@ impl Http2Config {
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// Reads client-go's environment variables. If a variable is not set or is not a number, the default applies.
+    /// Reads client-go's environment variables. If a variable is not set or is not a number, the setting keeps its
+    /// default.
     ///
     /// - `DISABLE_HTTP2` disables HTTP/2 if it is not empty.
     /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS` sets [`ping_after`](Self::ping_after), in seconds. 0 disables pings.

@@ -1,6 +1,6 @@
 //! Connections to an API server, with HTTP/1.1, HTTP/2, TLS, proxies and connection pools.
 //!
-//! This crate is part of `pintle-restreq` and has **no stability promise**. Use `pintle-restreq` instead.
+//! This crate is part of `pintle-restreq` and has **no stability guarantee**. Use `pintle-restreq` instead.
 //!
 //! - A [`Transport`] sends requests over pooled connections and returns the responses. A [`TransportConfig`] describes
 //!   the server, its certificates and its proxy.
@@ -9,11 +9,12 @@
 //! - [`ExchangeOptions`] are the options for sending a request. A [`Failure`] describes why a request received no
 //!   response.
 //! - [`Upgraded`] is a connection after a protocol upgrade.
-//! - [`Timers`] adds a timeout to a short future, which is cheaper than creating a tokio timer for each future.
-//! - [`authorization`] creates `Authorization` headers. [`files`] reads files that change.
+//! - [`Timers`] adds a timeout to a short future, and is cheaper than a new tokio timer for each future.
+//! - [`authorization`] creates `Authorization` headers. [`files`] reads files that may change, such as tokens and
+//!   certificates.
 //!
 //! The crate does not depend on particular resources or verbs. A request is only retried if a reused connection fails
-//! before any byte was sent. `transport.rs` is a good place to start reading the code.
+//! before any byte of the request was sent. To read the code, start with `transport.rs`.
 //!
 //! ```
 //! # use std::time::Duration;

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::error::causes;
 
-/// A server's violation of HTTP/1.1.
+/// A violation of HTTP/1.1 by the server.
 #[derive(Debug, Error)]
 pub(crate) enum Malformed {
     /// The server closed the connection before it sent the response headers.
@@ -29,8 +29,8 @@ pub(crate) enum Malformed {
     Chunk(&'static str),
 }
 
-/// Returns `true` if the cause of `error` is a response that is invalid HTTP. An invalid response proves that the
-/// response was not lost.
+/// Returns `true` if the cause of `error` is a response that is invalid HTTP. An invalid response shows that the
+/// server has responded.
 pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
     let malformed = causes(error).find_map(|cause| cause.downcast_ref());
     matches!(

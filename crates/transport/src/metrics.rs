@@ -27,7 +27,7 @@ impl LookUps {
         Self { provider, host, resolved: OnceLock::new() }
     }
 
-    /// Measures the duration of a DNS lookup until the returned guard is dropped. Cancelled lookups are measured too.
+    /// Measures the duration of a DNS lookup until the returned guard is dropped. Cancelled lookups are also measured.
     pub(crate) fn start(&self) -> LookUp<'_> {
         LookUp { all: self, start: Instant::now() }
     }
@@ -43,7 +43,7 @@ impl Drop for LookUp<'_> {
         let LookUps { provider, host, resolved } = self.all;
         if resolved.get().is_none() {
             // Create the histogram before initializing the cell, so that no other thread has to wait for the provider.
-            // If two threads create a histogram at the same time, the first one is used.
+            // If two threads create a histogram at the same time, the cell keeps the first histogram.
             let made = provider.histogram(&RESOLVED, &[host]);
             drop(resolved.set(made));
         }

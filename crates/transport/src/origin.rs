@@ -3,14 +3,15 @@
 /// The scheme and the authority of a server URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Whether the scheme is `https`. Otherwise, the scheme is `http`.
+    /// Whether the scheme is `https` instead of `http`.
     pub https: bool,
-    /// `host` or `host:port`. IPv6 addresses are in brackets.
+    /// The authority in the form `host` or `host:port`. An IPv6 address is in brackets.
     pub authority: String,
 }
 
 impl Origin {
-    /// Creates an origin. [`Transport::new`](crate::Transport::new) checks the authority.
+    /// Creates an origin without checking the authority. [`Transport::new`](crate::Transport::new)
+    /// checks it.
     pub fn new(https: bool, authority: impl Into<String>) -> Self {
         Self { https, authority: authority.into() }
     }

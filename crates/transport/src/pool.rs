@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A connection's ID. Older connections have lower IDs.
+/// The ID of a connection. Older connections have lower IDs.
 pub(super) type ConnId = u64;
 /// The ID of a request that waits for a connection. Older requests have lower IDs.
 pub(super) type Ticket = u64;
@@ -27,21 +27,21 @@ pub(super) enum Protocol {
 /// - Until the protocol of the server is known from the first dial, all requests share one dial. After the first dial,
 ///   the pool dials as many connections concurrently as the waiting requests need.
 /// - A new HTTP/2 connection has only one stream until the settings of the server arrive.
-/// - If a dial fails, there may not be enough dials left for all waiting requests. The requests that have waited
-///   longest then fail.
-/// - If a request has waited too long for a dial to finish, the pool abandons the dial, and starts new dials for the
-///   other waiting requests.
+/// - If a dial fails and the remaining dials are not enough for all waiting requests, the requests that have waited
+///   longest fail.
+/// - If a request has waited too long for a dial, the pool abandons the dial, and starts new dials for the other
+///   waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The protocol of the last successful dial.
     protocol: Option<Protocol>,
-    /// The idle HTTP/1 connections, and when each of them became idle. This list does not contain busy HTTP/1
-    /// connections.
+    /// The idle HTTP/1 connections, and the time at which each of them became idle. Busy HTTP/1 connections are not in
+    /// this list.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
     waiting: BTreeSet<Ticket>,
     dials: usize,
-    /// The stream limit that the server has sent last on any connection.
+    /// The last stream limit that the server has sent on any connection.
     last_limit: Option<usize>,
     last_id: u64,
 }
@@ -71,11 +71,11 @@ pub(super) enum Acquired {
     Wait(Ticket, Actions),
 }
 
-/// How long a connection may be idle before it is closed. Go has the same limit.
+/// The time for which a connection may be idle before it is closed. Go closes idle connections after the same time.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. Go's limit is 25. With Go's limit, each burst of more than 25
+/// The maximum number of idle HTTP/1 connections. In Go, the limit is 25. With Go's limit, each burst of more than 25
 /// requests would have to dial again. The higher limit does not keep unused connections open: requests reuse the most
-/// recently used connection first, so the other connections reach [`IDLE_TIMEOUT`].
+/// recently used connection first, so the other connections close after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
 /// The maximum number of streams per connection, even if the server allows more. With this limit, the flow-control
 /// windows of all streams fit into the window of the connection (`CONNECTION_WINDOW` in http2.rs).
@@ -94,7 +94,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. The dial continues, and another request can use the connection.
+    /// Removes a waiting request. The dial for this request continues, and another request can use the connection.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -125,8 +125,8 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Abandons `dials` overdue dials. Also abandons connections that are at least `max_wait` old and have not received
-    /// the settings of the server. Starts new dials for the waiting requests.
+    /// Abandons the given number of overdue dials. Also abandons connections that are at least `max_wait` old and have
+    /// not received the settings of the server. Starts new dials for the waiting requests.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -137,8 +137,7 @@ impl Pool {
         actions
     }
 
-    /// Records the stream limit of the server, which can change. If the limit decreases, streams that are already open
-    /// are not affected.
+    /// Records the stream limit of the server, which can change. If the limit decreases, open streams are not affected.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -161,8 +160,8 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that has been lost or is being closed by the server. Requests that use the connection
-    /// continue if possible.
+    /// Removes a connection that has been lost or is being closed by the server. If possible, requests that use the
+    /// connection continue.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);
@@ -171,8 +170,8 @@ impl Pool {
         actions
     }
 
-    /// Returns when an idle connection must be closed. If this time has passed, removes the connection and returns
-    /// `None`.
+    /// Returns the time at which an idle connection must be closed. If this time has passed, removes the connection and
+    /// returns `None`.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -198,7 +197,7 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Assigns connections to waiting requests, closes connections that are no longer needed, and dials for the
+    /// Assigns connections to waiting requests, closes connections that are no longer needed, and starts dials for the
     /// remaining requests.
     fn next_actions(&mut self) -> Actions {
         let mut actions = Actions::default();

@@ -1,4 +1,4 @@
-//! Chooses a client's proxy.
+//! Chooses the proxy of a client.
 
 pub(crate) mod bypass;
 
@@ -81,7 +81,7 @@ impl Proxy {
         });
         let host = host.to_owned();
         let http = |is_tls, default| {
-            // Base64 is always a valid header value.
+            // The conversion cannot fail, because base64 is a valid header value.
             let auth = auth.as_ref().and_then(|(user, password)| basic("proxy_url", user, password).ok());
             Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
         };

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// When a connection was last read, and whether its peer is lost.
+/// The time at which a connection was last read, and whether its peer is lost.
 pub(super) struct Reads {
     /// Notified when the first data from the peer has been processed.
     pub(super) settled: Notify,
     start: Instant,
-    /// When the connection was last read, in milliseconds since `start`.
+    /// The time at which the connection was last read, in milliseconds since `start`.
     last: AtomicU64,
     is_dead: AtomicBool,
 }

@@ -19,21 +19,21 @@ use crate::error::BoxError;
 /// A stream that yields the chunks of a body.
 pub type ByteSource = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// A request body. Empty by default.
+/// A request body, which is empty by default.
 pub struct RequestBody {
     pieces: Pieces,
-    /// Completes when the response is dropped. The rest of the body must then not be sent.
+    /// Completes when the response is dropped, after which the rest of the body must not be sent.
     over: Option<oneshot::Receiver<()>>,
-    /// `None` for a body in memory.
+    /// The time of the last chunk, or `None` for a body in memory.
     last_chunk: Option<LastChunk>,
 }
 
-/// When the last chunk of a streaming body was taken for sending.
+/// The time at which the last chunk of a streaming body was taken for sending.
 #[derive(Clone, Debug, Default)]
 pub struct LastChunk(Arc<Mutex<Option<Instant>>>);
 
 impl LastChunk {
-    /// Returns `None` until the first chunk is taken.
+    /// Returns the time at which the last chunk was taken, or `None` if no chunk has been taken.
     pub(crate) fn time(&self) -> Option<Instant> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -43,8 +43,8 @@ impl LastChunk {
     }
 }
 
-/// The content of a request body. The mutexes are never contended, but make the body `Sync`, which a shared connection
-/// requires.
+/// The content of a request body. The mutexes are never contended, and only make the body `Sync`, as a shared
+/// connection requires.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
@@ -109,8 +109,8 @@ impl RequestBody {
         Some(lease)
     }
 
-    /// Returns the time of the last chunk, which stays up to date while the body is sent. Returns `None` for a body in
-    /// memory.
+    /// Returns a handle to the time of the last chunk, which is updated while the body is sent. Returns `None` for a
+    /// body in memory.
     pub fn last_chunk(&self) -> Option<LastChunk> {
         self.last_chunk.clone()
     }
@@ -173,13 +173,13 @@ impl http_body::Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // A panic in the destructor is caught too.
+        // The destructor of the body may also panic.
         caught(|| drop(pieces));
     }
 }
 
-/// Runs user code, such as the stream of a body, or a layer. Returns `None` if it panics. With HTTP/2, user code runs
-/// on the task of a shared connection, which must not panic.
+/// Runs user code, such as the stream of a body or a layer. Returns `None` if the user code panics. With HTTP/2, user
+/// code runs on the task of a shared connection, which must not panic.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

@@ -15,11 +15,12 @@ use crate::request_body::LastChunk;
 /// Reusable timers for the deadlines of requests that a [`Transport`](crate::Transport) sends.
 ///
 /// Starting or cancelling a tokio timer acquires a lock of the runtime, and can wake another thread. Most requests end
-/// long before their deadline. Therefore, a request does not cancel its timer at its end, but leaves it to the next
-/// request.
+/// long before their deadline. Therefore, a request does not cancel its timer when it ends, and the next request uses
+/// this timer.
 ///
-/// If a request uses the timer of an earlier request, the timer usually fires before the deadline of the request. The
-/// timer is only reset if the request is still waiting. Therefore, most requests do not acquire a lock of the runtime.
+/// If a request uses the timer of an earlier request, the timer usually fires before the deadline of the request. When
+/// the timer fires, it is reset only if the request is still waiting. Therefore, most requests do not acquire a lock
+/// of the runtime.
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 
@@ -46,7 +47,7 @@ impl Timers {
                 return Poll::Ready(Some(output));
             }
             if running.is_none() {
-                // No timer is needed if the deadline does not fit into an `Instant`.
+                // If the deadline does not fit into an `Instant`, no timer is needed.
                 running = Instant::now().checked_add(limit).map(|deadline| (self.take(deadline), deadline));
             }
             match &mut running {
@@ -61,8 +62,8 @@ impl Timers {
         output
     }
 
-    /// Waits for `exchange`, which sends a request and returns the response headers. Returns `None` if `limit` has
-    /// passed since the first poll, and also since the last chunk of the request's streaming body was sent.
+    /// Waits for `exchange`, which sends a request and returns the response headers. Returns `None` once `limit` has
+    /// passed since both the first poll and the last chunk of a streaming request body.
     ///
     /// # Panics
     ///
@@ -97,7 +98,7 @@ impl Timers {
     }
 
     fn put_back(&self, mut timer: Timer) {
-        // Only keep the timer if its runtime is still running, because polling it would panic otherwise.
+        // Keep the timer only if its runtime is still running, because polling the timer would otherwise panic.
         if Handle::try_current().is_ok_and(|handle| handle.id() == timer.runtime) {
             // Replace the waker of the request, because it would keep the task of the request in memory.
             let _ = timer.poll_once(&mut Context::from_waker(Waker::noop()));
@@ -109,7 +110,7 @@ impl Timers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Timer>> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
+        // Ignore lock poisoning, because a panic cannot leave the data under the lock inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,8 +126,8 @@ impl Timer {
         }
     }
 
-    /// Polls the timer even if the task has exhausted tokio's cooperative budget. Therefore, the deadline is effective
-    /// even if the future exhausts the budget.
+    /// Polls the timer even if the task has exhausted tokio's cooperative budget. Therefore, the deadline ends the
+    /// wait even if the future exhausts the budget.
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         pin!(unconstrained(self.sleep.as_mut())).poll(cx)
     }

@@ -41,17 +41,17 @@ const HTTP1: &[u8] = b"http/1.1";
 
 /// The certificates and keys of a configuration, which may be inline or in files.
 ///
-/// Requests check the files for changes at most once every 10 s. New contents are only used if all files are valid and
+/// Requests check the files for changes at most once every 10 s. New contents are used only if all files are valid and
 /// match each other. Therefore, a certificate is never combined with the wrong key, and a certificate or key file has
-/// no effect while it is incomplete. If a CA bundle is incomplete, the certificates that it contains are used until the
-/// next check.
+/// no effect while it is incomplete. If a CA bundle is incomplete, its complete certificates are used until the next
+/// check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     offers_http2: bool,
-    /// Reads the files. `None` if the configuration refers to no files.
+    /// Reads the files. `None` if the configuration does not refer to files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The number of the plugin run that returned the current client certificate.
+    /// The number of the run of the credential plugin that returned the current client certificate.
     run: AtomicU64,
     state: Mutex<State>,
 }
@@ -63,7 +63,7 @@ struct State {
     pair: Option<ClientPair>,
 }
 
-/// The client certificate that a credential plugin returned.
+/// The client certificate that a run of a credential plugin returned.
 #[derive(Clone, Copy)]
 pub struct PluginCertificate<'a> {
     /// The number of the plugin run, starting at 1.
@@ -115,11 +115,11 @@ impl TlsSource {
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
-    /// If the files have changed, calls `replace` with the new settings. Only one caller at a time checks the files,
-    /// while all other callers continue with the current settings.
+    /// Calls `replace` with the new settings if the files have changed. Only one caller at a time checks the files, and
+    /// other callers continue with the current settings.
     ///
-    /// As in [`show`](Self::show), the certificate lock is held during the call of `replace`. Therefore, another call
-    /// with newer settings has to wait until `replace` returns.
+    /// As in [`show`](Self::show), `replace` is called under the certificate lock. Therefore, another call with newer
+    /// settings has to wait until `replace` returns.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         if let Some(files) = self.files.as_ref().filter(|_| self.is_due()) {
             Box::pin(self.reload(files, replace)).await;
@@ -152,7 +152,7 @@ impl TlsSource {
         }
     }
 
-    /// Returns `true` if the caller must check the files now. Only one caller per check period gets `true`.
+    /// Returns `true` if the caller must check the files now. In each check period, only one caller gets `true`.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;
@@ -184,7 +184,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number of the run last. When a request reads this number, the new settings must be in use.
+        // Store the number of the run last, because the new settings must be in use when a request reads this number.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -272,8 +272,8 @@ fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, Co
     }
 }
 
-/// An error message that does not quote the file. The message of the parser quotes a line of the file. If the line
-/// breaks of a key are missing, this line is the entire key.
+/// The error message for invalid PEM text, which does not quote the file. The message of the parser would quote a line
+/// of the file. If the line breaks of a key are missing, this line would be the entire key.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
 /// Parses a PEM text as certificates and as keys. Returns the errors.
@@ -284,7 +284,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     faults.into_iter().flatten().collect()
 }
 
-/// Parses CA certificates. Like Go, skips unusable certificates.
+/// Parses CA certificates, and skips unusable certificates like Go.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
     let (mut broken, mut fault) = (0, "it contains no PEM certificate".to_owned());
@@ -334,8 +334,8 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Accepts any certificate, for `insecure-skip-tls-verify`. Handshake signatures are not checked, because a signature
-/// proves nothing without a trusted certificate. Another reason is that rustls cannot check the signatures of some
+/// Accepts any certificate, for `insecure-skip-tls-verify`. Signatures of the handshake are not checked, because a
+/// signature proves nothing without a trusted certificate. In addition, rustls cannot check the signatures of some
 /// certificates that Go accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);

@@ -24,11 +24,11 @@ use crate::timers::Timers;
 use crate::tls::{PluginCertificate, TlsSource};
 use crate::upgrade;
 
-/// A [`Transport`]'s configuration. Error messages name the fields of [`ClientConfig`](pintle_meta::ClientConfig).
+/// The configuration of a [`Transport`]. Error messages name the fields of [`ClientConfig`](pintle_meta::ClientConfig).
 pub struct TransportConfig {
     /// The server.
     pub origin: Origin,
-    /// The certificates and keys.
+    /// The certificates, the keys and the other TLS settings.
     pub tls: TlsClientConfig,
     /// The proxy's URL.
     pub proxy_url: Option<String>,
@@ -50,18 +50,18 @@ pub struct Transport {
     tls: Option<TlsSource>,
     proxy_tls: Option<TlsSource>,
     host: HeaderValue,
-    /// The scheme and the authority of the server for absolute URIs.
+    /// The scheme and the authority of the server, which absolute URIs contain.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
-    /// The connections that use the current TLS settings. When the settings change, new requests use new connections,
-    /// and requests in flight finish on their old connections.
+    /// The connections that use the current TLS settings. After a change of these settings, new requests use new
+    /// connections, and requests in flight finish on their old connections.
     groups: RwLock<Arc<ConnectionGroups>>,
     timers: Timers,
 }
 
 /// The connections for short requests, and the connections for watches and streams. The two groups are separate,
-/// because short requests would otherwise wait for HTTP/2 streams that watches occupy. With
-/// `drop_connection_on_cancel`, all requests share one group, because such a client sends only a few requests.
+/// because short requests would otherwise wait for HTTP/2 streams that watches occupy. If `drop_connection_on_cancel`
+/// is set, all requests share one group, because such a client sends only a few requests.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
@@ -80,7 +80,7 @@ impl Transport {
         let env = if config.proxy_from_environment { Environment::of_process() } else { Environment::default() };
         let proxy = Proxy::choose(&origin, config.proxy_url.as_deref(), &env)?;
         // The certificate of the proxy is verified with the CA certificates for the server. The client certificate and
-        // the server name are only used for the server.
+        // the configured server name are only used for the server.
         let trust = matches!(proxy, Some(Proxy::Http { is_tls: true, .. })).then(|| TlsClientConfig {
             certificate: None,
             key: None,
@@ -163,15 +163,16 @@ impl Transport {
             if is_unsent || !is_of_stream(&*source) {
                 connection.discard();
             }
-            // Retry if a reused connection has failed before anything was sent. The connection may have died while
-            // idle, or the server may have closed it.
+            // Retry if a reused connection has failed before any byte was sent. The connection may have been lost while
+            // it was idle, or the server may have closed it.
             if !is_unsent || is_fresh {
                 return Err(Failure::of_exchange(source, is_unsent, is_fresh));
             }
         }
     }
 
-    /// Sets the URI and the `Host` header for the chosen connection. The values of a previous attempt are replaced.
+    /// Sets the URI and the `Host` header for the chosen connection, and replaces the URI and the header of a previous
+    /// attempt.
     fn address(&self, request: &mut Request<RequestBody>, is_http1: bool, proxy: Option<&Proxy>) {
         let mut is_whole = !is_http1;
         if !is_http1 {
@@ -194,7 +195,7 @@ impl Transport {
         }
     }
 
-    /// Adds the scheme and the authority to the URI, if missing.
+    /// Adds the scheme and the authority to the URI of a request if they are missing.
     pub fn make_whole<B>(&self, request: &mut Request<B>) {
         if request.uri().authority().is_none() {
             let mut parts = uri::Parts::default();
@@ -206,8 +207,8 @@ impl Transport {
     }
 
     /// Uses the client certificate from a run of the credential plugin for new connections. If the plugin returned no
-    /// certificate, the configured certificate is used. Does nothing if the certificate of a later run is already in
-    /// use.
+    /// certificate, the configured certificate is used. The call has no effect if the certificate of a later run is
+    /// already in use.
     pub async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,

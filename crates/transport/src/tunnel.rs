@@ -140,8 +140,8 @@ fn fault(text: impl Into<String>) -> io::Error {
 mod tests {
     use super::*;
 
-    /// Runs the handshake with a proxy that sends its entire response at once. Returns the bytes that were sent to the
-    /// proxy, and the result.
+    /// Runs the handshake with a proxy that sends its entire response at once. Returns the bytes that the client sent
+    /// to the proxy, and the result.
     async fn asked(host: &str, auth: Option<&HeaderValue>, answer: &[u8]) -> (String, Result<(), String>) {
         let (mut client, mut proxy) = tokio::io::duplex(20 << 10);
         proxy.write_all(answer).await.unwrap();
@@ -212,7 +212,7 @@ mod tests {
             (&[5, 2, 1, 1], "rejected the user"),
             (&[5, 2, 1, 0, 5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow"),
             (&[5, 2, 1, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], "refused"),
-            // A proxy may close the connection after sending these bytes.
+            // A proxy may close the connection without sending the address at the end of its response.
             (&[5, 2, 1, 0, 5, 2, 0, 1], "does not allow"),
         ] {
             let error = socks("host", Some(&auth), answer).await.1.unwrap_err();

@@ -15,7 +15,7 @@ use crate::response_body::ResponseBody;
 
 /// A connection after it has been upgraded to another protocol.
 pub struct Upgraded {
-    /// The connection.
+    /// The connection to the server.
     pub io: Conn,
     /// Data of the new protocol that arrived together with the response headers.
     pub received: Bytes,
@@ -53,7 +53,7 @@ pub(super) async fn round_trip(
     let response = response.map_err(|error| Failure::of_exchange(error.source, false, true))?;
     let (head, body) = response.into_parts();
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
-        // If the body cannot be read completely, return the rejection with the part that was read.
+        // If the body cannot be read completely, return the rejection with the bytes that were read.
         let mut whole = BytesMut::new();
         drop(tokio::time::timeout(REFUSAL_TIMEOUT, read(&mut http1, body, &mut whole)).await);
         whole.truncate(MAX_REFUSAL);

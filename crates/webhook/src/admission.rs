@@ -1,4 +1,4 @@
-//! The request for which a handler is called.
+//! The request that an admission handler receives.
 
 use pintle_meta::{GroupVersionKind, GroupVersionResource, Resource};
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ use crate::decode::decode;
 use crate::review::{AdmissionRequest, Operation, UserInfo};
 
 /// A request to create, update, delete or connect to an object of type `T`, which a handler allows or rejects. Handlers
-/// receive these requests from the API server. Tests can create requests themselves.
+/// receive these requests from the API server, and tests can create them directly.
 ///
 /// The `Debug` output omits the objects, because they may be Secrets.
 ///
@@ -49,31 +49,31 @@ use crate::review::{AdmissionRequest, Operation, UserInfo};
 pub struct Admission<T> {
     /// The requested operation.
     pub operation: Operation,
-    /// The new object that the API server would store. For a deletion, the object that is currently stored.
+    /// The new object that the API server would store. For a deletion, this is the currently stored object.
     pub object: T,
-    /// The stored object before an update. `None` for other operations.
+    /// The stored object before an update, or `None` for other operations.
     ///
-    /// `Some(Err(_))` if the stored object does not decode as `T`, for example because `T` has become stricter.
-    /// `request.old.transpose()?` then denies the update. `if let Some(Ok(old)) = request.old` allows the update, which
-    /// may repair the object.
+    /// Contains an error if the stored object does not decode as `T`, for example because `T` has become stricter. With
+    /// `request.old.transpose()?`, a handler denies the update of such an object. With
+    /// `if let Some(Ok(old)) = request.old`, a handler allows the update, which may repair the object.
     pub old: Option<Result<T, Denial>>,
-    /// The requested resource. The version is always the version of `T`, even if the client used another version.
+    /// The requested resource. The version is the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
     pub kind: GroupVersionKind,
-    /// The subresource, such as `status`. Empty if the request is for the object itself.
+    /// The subresource, such as `status`, or an empty string if the request is for the object itself.
     pub subresource: String,
-    /// The object's name. Empty if the server is going to generate the name.
+    /// The object's name, or an empty string if the server will generate the name.
     pub name: String,
-    /// The object's namespace. Empty for a cluster-scoped object.
+    /// The object's namespace, or an empty string for a cluster-scoped object.
     pub namespace: String,
     /// The user that sent the request.
     pub user: UserInfo,
     /// Whether the request is a dry run. In a dry run, the API server does not store anything, and the handler must not
     /// have side effects.
     pub is_dry_run: bool,
-    /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if
-    /// the request has no options.
+    /// The `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions` of the request as JSON. The JSON is null
+    /// if the request has no options.
     pub options: Value,
     /// The uid of the webhook call, which is not the uid of the object.
     pub uid: String,
@@ -115,7 +115,7 @@ impl<T> Admission<T> {
     }
 }
 
-/// Creates requests for tests. The user name is empty. Tests can change all fields.
+/// Creates requests for tests, with an empty user name. Tests can change all fields of the request.
 impl<T: Resource> Admission<T> {
     /// Creates a request that creates `object`.
     pub fn create(object: T) -> Self {

@@ -6,8 +6,8 @@ use std::fmt;
 
 use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
-/// A response that allows a request, optionally with warnings and audit annotations. Without warnings and annotations,
-/// a validating handler can return `()`, and a mutating handler can return the object.
+/// A response that allows a request, optionally with warnings and audit annotations. A validating handler without
+/// warnings and annotations can return `()`, and such a mutating handler can return the object.
 ///
 /// # Examples
 ///
@@ -29,16 +29,16 @@ pub struct Allowed<T = ()> {
 }
 
 impl<T> Allowed<T> {
-    /// Adds a warning for the client. Line breaks are replaced with spaces, because the API server drops warnings with
-    /// line breaks.
+    /// Adds a warning for the client. Line breaks become spaces, because the API server drops warnings with line
+    /// breaks.
     #[must_use]
     pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
         self.notes.warn(warning.as_ref());
         self
     }
 
-    /// Adds an annotation to the audit event of the request. The API server adds the name of the webhook to the
-    /// beginning of the key.
+    /// Adds an annotation to the audit event of the request. The API server prefixes the key with the name of the
+    /// webhook.
     #[must_use]
     pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.notes.audit.insert(key.into(), value.into());
@@ -52,10 +52,10 @@ impl<T> From<T> for Allowed<T> {
     }
 }
 
-/// A response that rejects a request. The client receives the denial as an error.
+/// A response that rejects a request, which the client receives as an error.
 ///
-/// The `?` operator converts any error to a denial with code 500. The denial contains the text of the error, which is
-/// visible to the client.
+/// The `?` operator converts any error to a denial with code 500. The denial contains the text of the error, so the
+/// client can see it.
 ///
 /// # Examples
 ///
@@ -83,8 +83,8 @@ struct Refusal {
 }
 
 impl Denial {
-    /// Creates a denial with code 403 and reason `Forbidden`. The API server adds the name of the webhook to the
-    /// beginning of the message.
+    /// Creates a denial with code 403 and reason `Forbidden`. The API server prefixes the message with the name of the
+    /// webhook.
     pub fn new(message: impl Into<String>) -> Self {
         Self::with(403, Reason::Forbidden, message.into())
     }
@@ -110,7 +110,7 @@ impl Denial {
         Self(Box::new(Refusal { message, reason, code, causes: Vec::new(), notes: Notes::default() }))
     }
 
-    /// Adds another invalid field.
+    /// Adds another invalid field to the denial.
     #[must_use]
     pub fn and_invalid(mut self, field: impl Into<String>, message: impl Into<String>) -> Self {
         let (field, message) = (field.into(), message.into());
@@ -122,14 +122,14 @@ impl Denial {
         self
     }
 
-    /// Sets the HTTP status code for the client. The API server replaces a code below 400 with 400.
+    /// Sets the HTTP status code that the client receives. The API server replaces a code below 400 with 400.
     #[must_use]
     pub fn code(mut self, code: u16) -> Self {
         self.0.code = code;
         self
     }
 
-    /// Sets the denial's reason. Programs can use the reason to distinguish errors.
+    /// Sets the denial's reason, which programs can use to distinguish errors.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
@@ -154,8 +154,8 @@ impl Denial {
         self.0.notes
     }
 
-    /// Returns the status that the client receives. The webhook service adds the name and the kind of the object to the
-    /// details.
+    /// Returns the error status that the client receives. The webhook service adds the name and the kind of the object
+    /// to the details.
     pub fn status(&self) -> Status {
         let details = StatusDetails { causes: self.0.causes.clone(), ..StatusDetails::default() };
         let details = (!self.0.causes.is_empty()).then_some(details);
@@ -169,8 +169,8 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Converts any error to a denial. `Denial` does not implement `Error`, because the implementation would conflict with
-/// this conversion.
+/// Allows `?` to convert any error to a denial. `Denial` does not implement `Error`, because the implementation would
+/// conflict with this conversion.
 impl<E: Error> From<E> for Denial {
     fn from(error: E) -> Self {
         Self::internal(error.to_string())

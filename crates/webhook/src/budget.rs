@@ -1,4 +1,5 @@
-//! The memory budget of request bodies. When the budget is exhausted, the server drops bodies that arrive slowly.
+//! The memory budget of request bodies. When the budget is exhausted, the server drops request bodies that arrive
+//! slowly.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The maximum total memory of request bodies. A request waits if its body would exceed the limit.
+/// The maximum total memory of request bodies. A request waits if its body would exceed this limit.
 const BYTES: usize = 256 << 20;
-/// The number of bytes that a semaphore permit represents.
+/// The number of bytes of a request body that one semaphore permit represents.
 const PERMIT: usize = 64 << 10;
-/// A body that is still arriving after this time is considered slow. A slow body is dropped if its memory is needed for
-/// other bodies. API servers send bodies without pauses.
+/// A request body that is still arriving after this time is slow. The server drops slow bodies if it needs their memory
+/// for other bodies. API servers send request bodies without pauses.
 const SLOW: Duration = Duration::from_secs(1);
 /// How often a waiting request checks for slow request bodies.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,8 +41,8 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits until the budget has enough memory for a request body. In the meantime, this method drops slow request
-    /// bodies, oldest first. Returns `None` if the budget is closed, which never happens.
+    /// Waits until the budget has enough memory for a request body, and drops slow request bodies in the meantime,
+    /// oldest first. Returns `None` only if the budget is closed, but no code closes it.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         // The number of permits fits into 32 bits, because a request body is never larger than the budget.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
@@ -73,14 +74,13 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arriving> {
-        // The lock ignores poisoning. No code panics between two related writes under the lock, so the state is
-        // consistent.
+        // Ignore poisoning: no code panics between two related writes under the lock, so the data is consistent.
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ArrivingBody<'_> {
-    /// Waits until the body must be dropped to free memory for other bodies.
+    /// Waits until the server must drop this request body to free memory for other bodies.
     pub(crate) async fn must_give_way(&self) {
         self.give_way.notified().await;
     }

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 ///
 /// # Examples
 ///
-/// This type can be used with a volume for a `kubernetes.io/tls` Secret, such as a Secret from cert-manager:
+/// The files can come from a volume for a `kubernetes.io/tls` Secret, such as a Secret from cert-manager:
 ///
 /// ```
 /// use std::path::Path;
@@ -34,20 +34,20 @@ use zeroize::Zeroizing;
 pub struct CertificateFiles {
     /// The PEM file with the certificate and its intermediate certificates.
     pub certificate: PathBuf,
-    /// The private key, as PEM.
+    /// The PEM file with the private key.
     pub key: PathBuf,
     /// The PEM file with the certificate authorities that the API server must trust. The registered webhook
-    /// configurations contain the authorities as `caBundle`. If `None`, the API server uses the root certificates of
-    /// its system.
+    /// configurations contain the authorities as `caBundle`. If `authority` is `None`, the API server uses the
+    /// root certificates of its system.
     pub authority: Option<PathBuf>,
-    /// The interval at which the files are read. The default is 10 s. For comparison, it takes about a minute until a
-    /// changed Secret appears in a volume.
+    /// The interval at which the server reads the files. The default interval is 10 s. For comparison, a changed
+    /// Secret appears in a volume after about a minute.
     pub period: Duration,
 }
 
 impl CertificateFiles {
     /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A volume for a
-    /// `kubernetes.io/tls` Secret has these file names.
+    /// `kubernetes.io/tls` Secret contains these files.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -58,15 +58,16 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server must trust. The result contains the certificates in the file, but no
-    /// keys. If [`authority`](Self::authority) is `None`, the result is empty.
+    /// Reads the certificates of the authorities that the API server must trust. The returned PEM contains only
+    /// certificates, even if the file also contains a private key. Returns no certificates if
+    /// [`authority`](Self::authority) is `None`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read or contains no certificate.
+    /// Returns an error if the authority file cannot be read or contains no certificate.
     pub fn read_authority(&self) -> Result<Vec<u8>, CertificateError> {
         let Some(path) = &self.authority else { return Ok(Vec::new()) };
-        // The result becomes part of public objects, so it must not contain a private key from the file.
+        // Public objects will contain these certificates, so omit a private key from the file.
         Ok(chain(path, &read(path)?)?.iter().flat_map(|certificate| to_pem(certificate)).collect())
     }
 
@@ -76,7 +77,7 @@ impl CertificateFiles {
 
     fn certified_key(&self, pair: &Pair) -> Result<CertifiedKey, CertificateError> {
         let chain = chain(&self.certificate, &pair.certificate)?;
-        // Omit the error of the parser, because it may contain parts of the private key.
+        // Omit the parser's error, because it may contain parts of the private key.
         let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|_| CertificateError::Content {
             path: self.key.clone(),
             problem: "it has no private key as PEM".into(),
@@ -101,7 +102,7 @@ impl<P: AsRef<Path>> From<P> for CertificateFiles {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CertificateError {
-    /// A file cannot be read.
+    /// The operating system cannot read a file.
     #[error("cannot read {}: {cause}", path.display())]
     Read {
         /// The path of the file.
@@ -109,7 +110,7 @@ pub enum CertificateError {
         /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// The content of a file is invalid.
+    /// The content of a certificate or key file is invalid.
     #[error("{}: {problem}", path.display())]
     Content {
         /// The path of the file.
@@ -161,7 +162,7 @@ struct Pair {
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
-    /// The last contents of the files. An invalid pair of files is only reported when the contents have changed.
+    /// The file contents of the last read, so that an invalid pair of files is reported only once.
     seen: Mutex<Seen>,
 }
 
@@ -182,10 +183,10 @@ impl Current {
         self.files.period
     }
 
-    /// Rereads the files. Returns `true` if a new certificate is used for new connections.
+    /// Rereads the files, and returns `true` if new connections will use a new certificate.
     ///
-    /// If Kubernetes replaces the files during the read, the certificate and the key do not match. The next call then
-    /// reads both files again.
+    /// If Kubernetes replaces the files during the read, the certificate and the key do not match. After such a
+    /// mismatch, the next call of `reload` reads both files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),

@@ -1,4 +1,4 @@
-//! The server's open connections. The server closes an idle connection if there are too many connections.
+//! The server's open connections, and the rule for closing idle ones if there are too many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,33 +17,33 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// The tokens of idle connections. The connection that has been idle longest is first.
+    /// The tokens of idle connections, starting with the connection that has been idle longest.
     idle: BTreeMap<u64, CancellationToken>,
-    /// The number of `open` calls that wait for a slot.
+    /// The number of calls to `open` that wait for a connection slot.
     waiting: usize,
-    /// The connections that are being closed to free their slots, identified by their former keys in `idle`.
+    /// The connections that the server is closing to free their slots, identified by their former keys in `idle`.
     closing: BTreeSet<u64>,
 }
 
-/// A call of `open` that waits for a slot.
+/// A call to `open` that waits for a connection slot.
 struct Waiter<'a>(&'a Mutex<Shared>);
 
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
-    /// Cancelled when the connection must be closed to make room for another connection.
+    /// Cancelled when the server must close this connection to make room for another one.
     give_way: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
 struct Activity {
     in_flight: usize,
-    /// The connection's key in the list of idle connections, or its last key.
+    /// The connection's current or last key in the list of idle connections.
     place: u64,
     since: Instant,
 }
 
-/// A request in flight. Dropping the guard marks the end of the request.
+/// A request in flight, which ends when this guard is dropped.
 pub(crate) struct InFlight(Arc<Connection>);
 
 impl Connections {
@@ -51,9 +51,9 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection. If there are too many connections, this method closes the connection that has been idle for
-    /// the longest time, or the next connection that becomes idle. Returns `None` if the semaphore is closed, which
-    /// never happens.
+    /// Adds a connection to the open connections. At the connection limit, this method first closes the connection that
+    /// has been idle longest, or the next connection that becomes idle. Returns `None` only if the semaphore is closed,
+    /// but no code closes it.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -120,8 +120,8 @@ impl Connection {
         self.give_way.is_cancelled()
     }
 
-    /// Waits until the connection must be closed, because another connection needs the slot or this connection has been
-    /// idle for `limit`.
+    /// Waits until the server should close this connection, because it needs the slot or the connection has been idle
+    /// for `limit`.
     pub(crate) async fn is_useless(&self, limit: Duration) {
         let idle = async {
             loop {
@@ -173,7 +173,6 @@ impl Drop for InFlight {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The lock ignores poisoning. No code panics between two related writes under these locks, so the state is
-    // consistent.
+    // Ignore poisoning: no code panics between two related writes under these locks, so the data is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 
 use crate::answer::Denial;
 
-/// Decodes part of a review, such as the object. Errors name the part and the invalid field, but do not contain the
-/// value of the field.
+/// Decodes part of a review, such as the object under review. Errors name the part of the review and the invalid
+/// field, but do not contain the value of the field.
 pub(crate) fn decode<T: DeserializeOwned>(part: &str, json: &RawValue) -> Result<T, Denial> {
     fields(json).map_err(|problem| Denial::bad_request(format!("cannot decode the {part}: {problem}")))
 }
 
-/// Decodes an object. Errors begin with the path of the invalid field.
+/// Decodes an object. Decode errors begin with the path of the invalid field.
 pub(crate) fn fields<T: DeserializeOwned>(json: &RawValue) -> Result<T, String> {
     let mut deserializer = serde_json::Deserializer::from_str(json.get());
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// The fields by which Kubernetes identifies list elements. The first field that identifies all elements is used.
+/// The fields by which Kubernetes identifies list elements. The first of these fields that identifies all elements of a
+/// list is used.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Returns the positions in `sent` and `before` of each element of `after`. A new element has no positions.
+/// Returns the positions in `sent` and `before` of each element of `after`, or `None` for a new element.
 pub(crate) fn origins(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Option<(usize, usize)>> {
     let identity =
         IDENTITIES.iter().find_map(|field| Some((*field, identities(before, field)?, identities(after, field)?)));
@@ -15,7 +16,7 @@ pub(crate) fn origins(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<
     let mut sent_at: Vec<_> = (0..before.len()).collect();
     let mut origins = match identity {
         Some((field, before, after)) => {
-            // The order of `sent` and `before` differs if decoding sorts the list.
+            // The order of `sent` and `before` can differ, because decoding may sort a list.
             let sent = places(identities(sent, field).unwrap_or_default());
             sent_at = before.iter().enumerate().map(|(at, one)| sent.get(one).copied().unwrap_or(at)).collect();
             let before = places(before);
@@ -31,8 +32,7 @@ fn places(identities: Vec<String>) -> HashMap<String, usize> {
     identities.into_iter().enumerate().map(|(at, identity)| (identity, at)).collect()
 }
 
-/// Returns the value of `field` for each element. Returns `None` if two elements have the same value, or if a value is
-/// not a string or number.
+/// Returns the value of `field` for each list element, or `None` if a value is not unique or not a string or number.
 fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     let mut all = Vec::with_capacity(list.len());
     for element in list {
@@ -46,7 +46,7 @@ fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(all)
 }
 
-/// Matches each element of `after` with an equal element of `before` that is not matched yet. If the lengths are equal,
+/// Matches each element of `after` with an equal, unmatched element of `before`. If the lists have the same length,
 /// elements that have not moved are matched first.
 fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let is_in_place = |at: usize| before.len() == after.len() && before[at] == after[at];
@@ -61,9 +61,9 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().enumerate().map(origin).collect()
 }
 
-/// Matches the elements that have no origin by position if the lengths of the lists are equal. If `field` identifies
-/// the elements, this function only matches elements whose other fields are equal. An element of the original list has
-/// at most one match.
+/// If the lists have the same length, matches the elements without an origin by position. If `field` identifies the
+/// elements, this function only matches elements whose other fields are equal. An element of the original list is
+/// matched at most once.
 fn match_positions(origins: &mut [Option<usize>], before: &[Value], after: &[Value], field: Option<&str>) {
     if after.len() != before.len() {
         return;
@@ -84,7 +84,8 @@ fn differ_only_in(field: &str, before: &Value, after: &Value) -> bool {
     before.len() == after.len() && before.iter().all(|(name, value)| name == field || after.get(name) == Some(value))
 }
 
-/// Sorts the elements of all lists. The order of a `HashSet` differs each time that it is decoded.
+/// Sorts the elements of all lists in a value. Sorting is necessary because a `HashSet` can have a different order
+/// after each decoding.
 pub(crate) fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(list) => {

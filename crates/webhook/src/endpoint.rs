@@ -1,10 +1,10 @@
-//! The address of the webhooks.
+//! The address of the webhooks, which the API server calls.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The address that the API server uses for calls to the webhooks.
+/// The address at which the API server calls the webhooks.
 ///
 /// # Examples
 ///
@@ -35,12 +35,12 @@ impl Endpoint {
         Self::Service { namespace: namespace.into(), name: name.into(), port: 443 }
     }
 
-    /// Creates an endpoint for a URL such as `https://host:9443`. The URL must be reachable for the API server.
+    /// Creates an endpoint for a URL such as `https://host:9443`. The API server must be able to reach the URL.
     pub fn url(url: impl Into<String>) -> Self {
         Self::Url(url.into())
     }
 
-    /// Returns a webhook's client configuration. If there is no `ca_bundle`, the configuration contains no CA bundle.
+    /// Returns a webhook's client configuration, without a CA bundle if `ca_bundle` is empty.
     pub(crate) fn client_config(&self, path: &str, ca_bundle: &[u8]) -> Value {
         let mut config = match self {
             Self::Service { namespace, name, port } => {

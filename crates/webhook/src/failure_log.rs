@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 
 /// The minimum time between log lines for the same version and problem.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The maximum number of problems that have separate log lines within one period. All further problems share one log
-/// line.
+/// The maximum number of problems that have their own log line within one period. All further problems in the period
+/// share one log line.
 const MOST: usize = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<HashMap<Failure, Seen>>);
 
-/// The desired version, and the problem without the object name.
+/// The version to which the conversion failed, and the problem without the object name.
 type Failure = (String, String);
 
 #[derive(Debug)]
 struct Seen {
     logged: Instant,
-    /// The number of failures since the last log line.
+    /// The number of failures since the last log line for this problem.
     since: u64,
 }
 
 impl FailureLog {
     /// Logs a failed conversion, unless the same problem with the same version was logged in the last minute. `message`
-    /// also contains the name of the object.
+    /// is the problem with the name of the object.
     pub(crate) fn warn(&self, version: &str, problem: &str, message: &str) {
         match self.record(version, problem, Instant::now()) {
             Some(0) => tracing::warn!(version, message, "a conversion failed"),
@@ -42,10 +42,10 @@ impl FailureLog {
         }
     }
 
-    /// Records a failed conversion. Returns the number of failures since the last log line if the failure should be
+    /// Records a failed conversion, and returns the number of failures since the last log line if the failure should be
     /// logged.
     fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
-        // The lock ignores poisoning, because the code under the lock never panics.
+        // Ignore poisoning, because no code panics under the lock.
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut failure = (version.to_owned(), problem.to_owned());
         if failures.len() >= MOST && !failures.contains_key(&failure) {

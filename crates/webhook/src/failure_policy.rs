@@ -1,9 +1,9 @@
-//! Determines what happens to requests that a webhook cannot check.
+//! The policy for requests that a webhook cannot check.
 
-/// How the API server reacts if it cannot call the webhook or receives no valid response.
+/// Determines how the API server reacts if it cannot call the webhook or receives no valid response.
 ///
-/// The policy also applies to the deletion of an object that does not decode as the handler's Rust type, because the
-/// handler cannot check the deletion. An update can repair the object.
+/// The policy also applies to deletions if the object does not decode as the handler's Rust type, because the
+/// handler cannot check them. An update can repair an object that does not decode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The API server rejects the request.

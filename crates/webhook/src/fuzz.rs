@@ -1,5 +1,5 @@
-//! Fuzzing entry points for `crates/fuzz/` and for the tests in this module. Each function checks a property and panics
-//! if the property does not hold.
+//! Fuzzing entry points for `crates/fuzz/` and for the tests in this module. Each function checks a property of a
+//! handler or conversion, and panics on a violation.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -84,15 +84,14 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
 }
 
 /// Checks that the response to an admission review contains the uid of the request. If the response contains a patch,
-/// this function also checks that applying the patch results in the handler's object.
+/// also checks that applying the patch results in the handler's object.
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // Parsing may fail even though the webhook has accepted the review. serde_json allows fewer nesting levels when it
-    // parses a `Value` than when it skips the objects of a review.
+    // Parsing may fail for a review that the webhook accepted. serde_json allows fewer nesting levels in a `Value` than
+    // in skipped objects.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
-    // The decoder also accepts a review in the form of a JSON list of field values. Reviews in this form are not
-    // checked.
+    // Skip a review in the form of a JSON list of field values, although the decoder also accepts this form.
     let Some(request) = review.get("request").filter(|request| request.is_object()) else { return };
     assert_eq!(response["uid"], request["uid"]);
     let Some(patch) = response.get("patch") else { return };
@@ -105,8 +104,8 @@ pub fn admission_review(body: &[u8]) {
     assert_eq!(serde_json::from_value::<Website>(patched).unwrap(), expected);
 }
 
-/// Checks that the response to a conversion review contains the uid of the request. Also checks that the response
-/// contains either all objects in the desired version or no objects.
+/// Checks that the response to a conversion review contains the uid of the request, and either all objects in the
+/// desired version or none.
 pub fn conversion_review(body: &[u8]) {
     let Some(answer) = answer("/convert/example.com/websites", body) else { return };
     let response = &answer["response"];

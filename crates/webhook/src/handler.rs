@@ -16,7 +16,7 @@ use crate::elements;
 use crate::failure_policy::FailurePolicy;
 use crate::review::{AdmissionRequest, Operation};
 
-/// The result of a handler: an optional JSON patch with warnings and audit annotations, or a denial.
+/// The response of a handler: an optional JSON patch with warnings and audit annotations, or a denial.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
 pub(crate) type Handle =
     Arc<dyn Fn(AdmissionRequest, FailurePolicy) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
@@ -64,7 +64,7 @@ where
     })
 }
 
-/// Answers a request whose object does not decode. `denial` is the decode error.
+/// Answers a request for an object that the handler's type cannot decode. `denial` is the decode error.
 fn unchecked<T: DeserializeOwned>(request: &AdmissionRequest, policy: FailurePolicy, denial: Denial) -> Answer {
     let is_allowed = match (request.operation, &request.object, &request.old_object) {
         (Operation::Delete, _, Some(_)) if policy == FailurePolicy::Fail => {
@@ -72,8 +72,8 @@ fn unchecked<T: DeserializeOwned>(request: &AdmissionRequest, policy: FailurePol
             return Err(Denial::bad_request(format!("{denial}; {advice}")));
         }
         (Operation::Delete, _, old) => old.is_some(),
-        // Allow a change of the metadata if the stored object does not decode either and is being deleted. For example,
-        // the operator removes its finalizer.
+        // Allow a metadata change of a terminating object that could not be decoded before the change either. For
+        // example, the operator removes its finalizer from such an object.
         (Operation::Update, Some(object), Some(old)) => {
             decode::<T>("oldObject", old).is_err() && only_changes_metadata_of_deleted(object, old)
         }
@@ -108,7 +108,8 @@ fn changes<T: DeserializeOwned + Serialize>(
     let mut merged = change::merge(&sent, before, &after);
     let decoded = re_encoded::<T>(&merged)?;
     if decoded != after {
-        // The type may change a value when it decodes the value. The type may even be unable to decode its own JSON.
+        // Compare re-encoded objects, because the type may change a value when it decodes it. If the type cannot decode
+        // its own JSON, use the JSON without changes.
         let expected = elements::sorted(&re_encoded::<T>(&after).unwrap_or_else(|_| after.clone()));
         change::correct(&mut merged, &elements::sorted(&decoded), &expected, &after);
         if elements::sorted(&re_encoded::<T>(&merged)?) != expected {

@@ -17,26 +17,25 @@ use crate::decode::fields;
 use crate::failure_log::FailureLog;
 use crate::review::{ConversionRequest, ConversionResponse};
 
-/// A conversion yields to other tasks after each batch of this many converted objects.
+/// The number of objects after which a conversion yields to other tasks.
 const TURN: usize = 32;
 
 /// The versions of a kind, and the conversions between them. All conversions go through a common version, which is
 /// called the hub.
 ///
-/// Each version is converted to the hub, and the hub is converted to each version, with [`From`] or [`TryFrom`]. For
-/// *n* versions, 2(*n* − 1) conversions are therefore needed. The hub should have all fields of all versions, because
-/// fields that the hub does not have are lost in a conversion. Pass the hub to
-/// [`Webhooks::convert`](crate::Webhooks::convert).
+/// [`From`] or [`TryFrom`] implementations convert each version to the hub, and the hub to each version. A kind with
+/// *n* versions therefore needs 2(*n* − 1) conversions. The hub should have all fields of all versions, because a
+/// conversion loses fields that the hub does not have. Pass the hub to [`Webhooks::convert`](crate::Webhooks::convert).
 ///
-/// If an object cannot be converted, every list and watch that includes the object fails. The API server then retries
-/// the conversion without any limit. Therefore, prefer [`From`] to [`TryFrom`]. If a version does not have a field,
-/// store the value of the field in an annotation, or reject objects with this field in a validating webhook.
+/// If an object cannot be converted, every list and watch that includes the object fails. The API server retries such a
+/// failed conversion without any limit. To avoid failed conversions, prefer [`From`] to [`TryFrom`]. If a version lacks
+/// a field, store the value of the field in an annotation, or reject objects with this field in a validating webhook.
 ///
-/// For each version and problem, failed conversions are logged once a minute, with the number of failures since the
+/// For each version and problem, the hub logs failed conversions once a minute, with the number of failures since the
 /// last log line.
 ///
-/// A conversion may change labels and annotations. All other metadata is copied from the object that the API server
-/// sent, because the API server ignores or rejects other changes of the metadata.
+/// A conversion may change labels and annotations. The hub copies all other metadata from the sent object, because the
+/// API server ignores or rejects other metadata changes.
 ///
 /// # Examples
 ///
@@ -86,12 +85,12 @@ pub struct Hub<H> {
 type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
 
 struct Version<H> {
-    /// Decodes an object and converts it to the hub version. Also returns the metadata of the object, serialized by the
+    /// Decodes an object and converts it to the hub version. Also returns the object's metadata, as serialized by the
     /// Rust type of the object's version.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
     /// Returns `true` if the metadata of the version's Rust type has the given field. The caller must pass an object
-    /// that contains the field.
+    /// whose metadata contains this field.
     knows: fn(&Value, &str) -> bool,
 }
 
@@ -159,8 +158,8 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // If the Rust type of the desired version or of the hub lacks the field, the conversion has lost the
-                // field's content unintentionally. Keep the content.
+                // Keep the content of a field that the Rust type of the desired version or of the hub does not declare,
+                // because the conversion would lose it unintentionally.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) || !hub_knows(&read.read, json, part, old) {
@@ -187,7 +186,8 @@ fn knows<S: DeserializeOwned + Serialize>(object: &Value, part: &str) -> bool {
     S::deserialize(object).is_ok_and(|object| metadata_of(&object).is_ok_and(|metadata| metadata.get(part).is_some()))
 }
 
-/// Returns whether the metadata of the hub version has the field `part`. `json` is an object of another version.
+/// Returns whether the metadata of the hub version has the field `part`. `json` is an object of a version other than
+/// the hub version.
 fn hub_knows<H: DeserializeOwned + Serialize>(read: &Read<H>, json: &RawValue, part: &str, value: &Value) -> bool {
     let hub = read(json).ok().and_then(|(hub, _)| serde_json::to_value(hub).ok());
     hub.is_some_and(|mut hub| {
@@ -238,7 +238,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A kind's conversion webhook. This type has no type parameters for the Rust types of the versions.
+/// A kind's conversion webhook, without type parameters for the Rust types of the versions.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,
@@ -257,7 +257,7 @@ impl Conversion {
         failed(uid, problem)
     }
 
-    /// Converts all objects. If any conversion fails, the response contains no objects.
+    /// Converts all objects, or returns no objects if any conversion fails.
     pub(crate) async fn respond(&self, request: ConversionRequest) -> ConversionResponse {
         let ConversionRequest { uid, desired_api_version, objects } = request;
         let mut converted_objects = Vec::with_capacity(objects.len());

@@ -13,7 +13,7 @@ macro_rules! configurations {
     ($($(#[$doc:meta])* $name:ident, $plural:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// The YAML of a configuration contains `apiVersion` and `kind`, so `kubectl apply` accepts it.
+        /// The YAML of this configuration contains `apiVersion` and `kind`, so `kubectl apply` accepts it.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
         #[serde(tag = "kind", rename_all = "camelCase")]
         pub struct $name {
@@ -21,7 +21,7 @@ macro_rules! configurations {
             api_version: String,
             /// The metadata of the configuration.
             pub metadata: ObjectMeta,
-            /// The webhooks, as JSON.
+            /// The webhooks of the configuration, as JSON.
             #[serde(default)]
             pub webhooks: Vec<Value>,
         }
@@ -38,9 +38,9 @@ macro_rules! configurations {
 }
 
 configurations! {
-    /// The configuration of validating webhooks.
+    /// An object that registers validating webhooks.
     ValidatingWebhookConfiguration, "validatingwebhookconfigurations";
-    /// The configuration of mutating webhooks.
+    /// An object that registers mutating webhooks.
     MutatingWebhookConfiguration, "mutatingwebhookconfigurations";
 }
 
@@ -48,17 +48,17 @@ fn api_version() -> String {
     "admissionregistration.k8s.io/v1".into()
 }
 
-/// Methods that create the objects for registering the webhooks. If no [endpoint](Webhooks::endpoint) is set, the
-/// methods return no objects.
+/// Methods that create the objects for registering the webhooks. The methods return no objects if the webhooks have
+/// no [endpoint](Webhooks::endpoint).
 impl Webhooks {
-    /// Returns `true` if an [endpoint](Webhooks::endpoint) is set.
+    /// Returns `true` if the webhooks have an [endpoint](Webhooks::endpoint).
     pub fn has_endpoint(&self) -> bool {
         self.endpoint.is_some()
     }
 
-    /// Returns the configuration for the validating webhooks, if there are any. `authority` contains the PEM
-    /// certificates of the authorities that signed the server's certificate. If `authority` is empty, the API server
-    /// uses the root certificates of its system.
+    /// Returns the configuration that registers the validating webhooks, if there are any. `authority` contains the
+    /// PEM certificates of the authorities that signed the server's certificate. If `authority` is empty, the API
+    /// server uses the root certificates of its system.
     ///
     /// # Examples
     ///
@@ -87,14 +87,15 @@ impl Webhooks {
         (!webhooks.is_empty()).then(|| ValidatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Returns the configuration for the mutating webhooks, if there are any. See
-    /// [`validating_configuration`](Self::validating_configuration).
+    /// Returns the configuration that registers the mutating webhooks, if there are any.
+    /// [`validating_configuration`](Self::validating_configuration) describes the arguments.
     pub fn mutating_configuration(&self, name: &str, ca_bundle: &[u8]) -> Option<MutatingWebhookConfiguration> {
         let webhooks = self.entries(WebhookType::Mutating, ca_bundle);
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Adds the conversion webhook of the kind to `definition`. Returns `true` if the kind has a conversion webhook.
+    /// Adds the conversion webhook of the kind to `definition`, and returns `true` if the kind has a conversion
+    /// webhook.
     pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, ca_bundle: &[u8]) -> bool {
         let Some(endpoint) = &self.endpoint else { return false };
         let conversion = self.routes.iter().find_map(|(path, route)| match &**route {
@@ -122,8 +123,8 @@ impl Webhooks {
     }
 }
 
-/// Returns the entry of a webhook in the configuration. The entry also contains fields with default values, so that
-/// server-side apply owns them.
+/// Returns the entry for a webhook in its configuration object. The entry also sets fields to their default values,
+/// so that server-side apply owns them.
 fn entry(webhook: &Webhook, client_config: Value) -> Value {
     let resource = &webhook.resource;
     let target = match &webhook.subresource {

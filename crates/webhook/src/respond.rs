@@ -14,8 +14,7 @@ use crate::review::{AdmissionRequest, AdmissionResponse};
 use crate::webhook::Webhook;
 
 impl Webhook {
-    /// Responds to a request. The response is a denial if the request is invalid, or if the handler panics or times
-    /// out.
+    /// Responds to a request, with a denial if the request is invalid or the handler panics or times out.
     pub(crate) async fn respond(&self, request: AdmissionRequest, limit: Option<Duration>) -> AdmissionResponse {
         let limit = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
         let (uid, details) = (request.uid.clone(), details(&request));

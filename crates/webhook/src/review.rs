@@ -1,4 +1,4 @@
-//! The wire types for reviews: `admission.k8s.io/v1` and `apiextensions.k8s.io/v1`.
+//! The JSON types of reviews in `admission.k8s.io/v1` and `apiextensions.k8s.io/v1`.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionReview");
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A review of one client request. The review contains either the request of the API server or the response of the
+/// A review of one client request, which contains either the request of the API server or the response of the
 /// webhook.
 ///
-/// [`Webhooks`](crate::Webhooks) reads and writes reviews. This type is public for use in tests and in other servers.
+/// [`Webhooks`](crate::Webhooks) reads and writes this type, which is public for tests and other servers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
@@ -28,25 +28,25 @@ pub struct AdmissionReview {
     pub response: Option<AdmissionResponse>,
 }
 
-/// The request in an [`AdmissionReview`]. The objects are raw JSON.
+/// The request in an [`AdmissionReview`], with the objects as raw JSON.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
     /// The uid of the webhook call. The response must contain the same uid.
     pub uid: String,
-    /// The kind of the object, in the version from the webhook's rule.
+    /// The kind of the object, in the version that the webhook's rule selects.
     #[serde(with = "kind")]
     pub kind: GroupVersionKind,
-    /// The resource, in the version from the webhook's rule.
+    /// The requested resource, in the version that the webhook's rule selects.
     #[serde(with = "resource")]
     pub resource: GroupVersionResource,
-    /// The subresource, such as `status`. Empty if the request is for the object itself.
+    /// The subresource, such as `status`, or an empty string if the request is for the object itself.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub sub_resource: String,
-    /// The object's name. Empty if the server generates the name.
+    /// The object's name, or an empty string if the server generates the name.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The object's namespace. Empty for a cluster-scoped object.
+    /// The object's namespace, or an empty string for a cluster-scoped object.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The requested operation.
@@ -54,9 +54,9 @@ pub struct AdmissionRequest {
     /// The user that sent the request.
     #[serde(default, deserialize_with = "or_default")]
     pub user_info: UserInfo,
-    /// The new object that the API server would store. `None` for a deletion.
+    /// The new object that the API server would store, or `None` for a deletion.
     pub object: Option<Box<RawValue>>,
-    /// The stored object before the request. `None` for a creation.
+    /// The stored object before the request, or `None` for a creation.
     pub old_object: Option<Box<RawValue>>,
     /// Whether the request is a dry run. In a dry run, the API server does not store anything.
     #[serde(default, deserialize_with = "or_default")]
@@ -65,7 +65,7 @@ pub struct AdmissionRequest {
     pub options: Option<Box<RawValue>>,
 }
 
-// The objects are omitted, because they may be Secrets.
+// `Debug` omits the objects, because they may be Secrets.
 pintle_meta::debug_struct!(AdmissionRequest { uid, operation, resource, sub_resource, namespace, name, .. });
 
 /// The operation that a user requested.
@@ -94,7 +94,7 @@ impl Operation {
     }
 }
 
-/// The authenticated user who sent a request.
+/// The authenticated user that sent a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct UserInfo {
     /// The name of the user, such as `system:serviceaccount:team-a:builder`.
@@ -115,29 +115,28 @@ pub struct UserInfo {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionResponse {
-    /// The uid of the request.
+    /// The uid of the request that this response answers.
     pub uid: String,
     /// Whether the request is allowed.
     pub allowed: bool,
     /// The error that the client receives if the request is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// A JSON patch, in base64.
+    /// A JSON patch for the object, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
     /// `JSONPatch` if the response contains a patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<String>,
-    /// Annotations for the audit log.
+    /// Annotations that the API server adds to the audit event.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub audit_annotations: BTreeMap<String, String>,
-    /// Warnings for the client.
+    /// Warnings that the client receives.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A review of one conversion. The review contains either the request of the API server to convert objects, or the
-/// response of the webhook.
+/// A review that contains either the API server's request to convert objects, or the response of the webhook.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionReview {
@@ -159,10 +158,10 @@ pub struct ConversionReview {
 pub struct ConversionRequest {
     /// The uid of the webhook call. The response must contain the same uid.
     pub uid: String,
-    /// The `apiVersion` of the converted objects.
+    /// The `apiVersion` to which the webhook must convert the objects.
     #[serde(rename = "desiredAPIVersion")]
     pub desired_api_version: String,
-    /// The objects to convert. The objects can have different versions.
+    /// The objects to convert, which can have different versions.
     #[serde(default, deserialize_with = "or_default")]
     pub objects: Vec<Box<RawValue>>,
 }
@@ -171,11 +170,11 @@ pub struct ConversionRequest {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionResponse {
-    /// The uid of the request.
+    /// The uid of the request that this response answers.
     pub uid: String,
-    /// The status of the entire review, which is `Success` or a failure.
+    /// The status of the entire review: `Success` or a failure.
     pub result: Status,
-    /// The converted objects, in the order of the request. Empty after a failure.
+    /// The converted objects in the order of the request, or an empty list after a failure.
     #[serde(default, deserialize_with = "or_default")]
     pub converted_objects: Vec<Box<RawValue>>,
 }

@@ -23,29 +23,30 @@ use crate::certificate::{CertificateError, CertificateFiles, Current};
 use crate::connections::{Connection, Connections};
 use crate::webhooks::Webhooks;
 
-/// The maximum number of open connections. If another connection arrives, the server closes the connection that has been
-/// idle for the longest time, or the next connection that becomes idle. Further connections wait until then.
+/// The maximum number of open connections. At this limit, the server closes the connection that has been idle longest,
+/// or the next connection that becomes idle, before it accepts another one.
 const CONNECTIONS: usize = 256;
 /// The maximum number of requests in flight on an HTTP/2 connection. kube-apiserver uses one connection for all its
 /// calls.
 const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a connection may stay open without a request. Go's HTTP clients close idle connections after 90 s.
+/// How long a connection may stay open without a request. This limit is longer than the 90 s after which Go's HTTP
+/// clients close idle connections.
 const IDLE: Duration = Duration::from_secs(120);
 /// The maximum time for closing a connection without a request in flight.
 const CLOSE: Duration = Duration::from_secs(1);
-/// The interval between HTTP/2 pings. `PONG` is the timeout for the response to a ping.
+/// The interval between HTTP/2 pings. `PONG` limits how long the server waits for the response to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
 /// The delay after accepting a connection has failed, for example because no file descriptor is available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// How long requests in flight may take after the server was stopped.
+/// How long requests in flight may continue after the server was stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves [`Webhooks`] over TLS with HTTP/1.1 and HTTP/2.
 ///
-/// The certificate files are read again after each [period](CertificateFiles::period). New connections use the new
-/// certificate. If the files are invalid, the server logs one warning and keeps the old certificate.
+/// The server reads the certificate files again after each [period](CertificateFiles::period), and uses the new
+/// certificate for new connections. If the files are invalid, the server logs one warning and keeps the old certificate.
 ///
 /// # Examples
 ///
@@ -77,7 +78,7 @@ pub enum WebhookServerError {
     /// The address cannot be used.
     #[error("cannot listen on {address} for webhooks: {cause}")]
     Listen {
-        /// The address that cannot be used.
+        /// The address on which the server could not listen.
         address: SocketAddr,
         /// The operating system's error.
         cause: io::Error,
@@ -85,8 +86,8 @@ pub enum WebhookServerError {
 }
 
 impl WebhookServer {
-    /// Reads the certificate and listens on `address`. Clients can connect immediately, but their requests are not
-    /// handled before [`run`](Self::run) is called.
+    /// Reads the certificate and listens on `address`. Clients can connect immediately, but the server handles no
+    /// requests before the call to [`run`](Self::run).
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl WebhookServer {
         let certificate = Arc::new(Current::load(files.into())?);
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            // The versions are always valid, because the provider supports the default TLS versions.
+            // The versions are valid, because the provider supports the default TLS versions.
             .expect("aws-lc-rs supports TLS 1.2 and 1.3")
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
@@ -128,7 +129,8 @@ impl WebhookServer {
         self.listener.local_addr()
     }
 
-    /// Serves webhooks until the `stop` token is cancelled. Requests in flight then have up to 5 s to finish.
+    /// Serves webhooks until the `stop` token is cancelled. After the cancellation, requests in flight have up to 5 s to
+    /// finish.
     ///
     /// # Cancel safety
     ///
@@ -161,7 +163,8 @@ async fn reload(certificate: Arc<Current>) {
     loop {
         ticks.tick().await;
         let certificate = certificate.clone();
-        // Use a blocking task, because accessing the file system can block. An error means that `reload` has panicked.
+        // Use a blocking task, because file access can block. `spawn_blocking` returns an error only if `reload` has
+        // panicked.
         if tokio::task::spawn_blocking(move || certificate.reload()).await.is_err() {
             tracing::error!("the reload of the certificate for webhooks panicked");
         }
@@ -221,7 +224,7 @@ async fn connection(
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    // Without the following timeout, a client could keep the connection open by sending nothing after the handshake.
+    // Without the timer, a client could keep the connection open by sending nothing after the handshake.
     http = if is_http2 { http.http2_only() } else { http.http1_only() };
     http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     http.http2()
@@ -243,7 +246,7 @@ async fn connection(
             loop {
                 match timeout(CLOSE, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    // A request is in flight, so keep the connection.
+                    // Keep the connection open, because a request is in flight.
                     Err(_) if opened.is_busy() => {}
                     Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
                 }
@@ -297,8 +300,8 @@ mod tests {
             let silent = async {
                 let name = ServerName::try_from("a.svc").unwrap();
                 let mut stream = connector.connect(name, client).await.unwrap();
-                // The server may already have sent its HTTP/2 settings. Reading may return an error, because the server
-                // closes the connection without a TLS alert.
+                // The server may already have sent its HTTP/2 settings. Ignore read errors, because the server closes
+                // the connection without a TLS alert.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             };
             tokio::join!(serve, silent);

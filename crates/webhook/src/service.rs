@@ -22,8 +22,8 @@ use crate::budget::Budget;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
 use crate::webhooks::{Route, Webhooks};
 
-/// The maximum body size of an admission review. An object has at most 3 MiB, and the review of an update contains the
-/// old and the new object.
+/// The maximum body size of an admission review. An object has at most 3 MiB, and the review of an update contains two
+/// objects: the old and the new one.
 const ADMISSION_BYTES: usize = 8 << 20;
 /// The maximum body size of a conversion review. A conversion review contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
@@ -44,8 +44,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-    /// Always returns ready. The future that `call` returns waits until the budget has enough memory for the request
-    /// body.
+    /// Always returns `Poll::Ready`, because the future from `call` waits for memory for the request body.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -89,7 +88,7 @@ where
         };
         (body, permits)
     };
-    // Reserve the memory of the body until the response is complete.
+    // Keep the permits for the memory of the body until the response is complete.
     let Ok((body, _permits)) = timeout(BODY, body).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };

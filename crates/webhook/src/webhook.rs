@@ -1,4 +1,4 @@
-//! Admission webhooks, which consist of a handler and of rules that select requests.
+//! Admission webhooks, each with a handler and with rules that select requests.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,11 +19,12 @@ pub(crate) enum WebhookType {
     Mutating,
 }
 
-/// An admission webhook, which consists of an async function and of rules. The rules select the requests for which the
-/// API server calls the webhook.
+/// An admission webhook: an async handler, and rules that select the requests for which the API server calls the
+/// webhook.
 ///
 /// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls a webhook for
-/// creations and updates with a timeout of 10 s. If the call fails, the API server rejects the request.
+/// creations and updates with a timeout of 10 s. If the API server cannot call the webhook, it rejects the request by
+/// default.
 ///
 /// # Examples
 ///
@@ -94,27 +95,27 @@ impl Webhook {
     /// Creates a mutating webhook for `T`. The handler returns the changed object, or an [`Allowed`] with the changed
     /// object.
     ///
-    /// The API server receives the changes as a JSON patch. If the returned object is unchanged, the response contains
-    /// no patch. Fields that are not declared in `T` are kept, even inside list elements. To find the original of each
-    /// list element in the result, the following rules are applied in this order:
+    /// The API server receives the changes as a JSON patch. If the handler does not change the object, the response
+    /// contains no patch. An object keeps fields that `T` does not declare, even inside list elements. The following
+    /// rules, in this order, find the original of each list element in the result:
     ///
-    /// 1. If a field identifies the elements, elements with the same value match. The field is the first of `name`,
+    /// 1. If a field identifies the elements, elements with the same value match. This field is the first of `name`,
     ///    `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a unique value in each element. If no
     ///    field identifies the elements, equal elements match.
-    /// 2. If the length of the list has not changed, unmatched elements at the same position match. If a field
-    ///    identifies the elements, they match only if all their other declared fields are equal. Therefore, an element
-    ///    keeps its undeclared fields if a handler changes only the field that identifies the element. If a new element
-    ///    replaces an old element, the new element does not inherit the old element's undeclared fields, for example
-    ///    the `securityContext` of a container.
+    /// 2. If the length of the list has not changed, unmatched elements at the same position match. In a list whose
+    ///    elements have an identifying field, this rule matches only elements whose other declared fields are equal.
+    ///    Therefore, an element keeps its undeclared fields if a handler changes only the field that identifies the
+    ///    element. A new element that replaces an old one does not inherit undeclared fields, for example the
+    ///    `securityContext` of a container.
     ///
-    /// The remaining elements of the result are new. The remaining elements of the original list are removed, including
-    /// their undeclared fields.
+    /// Unmatched elements of the result are new. Unmatched elements of the original list are removed, including their
+    /// undeclared fields.
     ///
-    /// If decoding reorders a list, for example into a `BTreeSet`, these rules can match wrong elements. The patch then
-    /// replaces the whole list. If the patched object still does not decode as the returned object, the request is
-    /// denied with code 500.
+    /// If decoding reorders a list, for example into a `BTreeSet`, the rules can match wrong elements, and the patch
+    /// then replaces the whole list. If the patched object still does not decode to the returned object, the handler's
+    /// request is denied with code 500.
     ///
-    /// The API server first calls mutating webhooks, then validates the object, and then calls validating webhooks.
+    /// The API server calls mutating webhooks first, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
     where
         T: Resource + DeserializeOwned + Serialize,
@@ -154,16 +155,16 @@ impl Webhook {
         }
     }
 
-    /// Sets the operations for which the API server calls the webhook. The default operations are creations and
-    /// updates.
+    /// Sets the operations for which the API server calls the webhook. By default, the API server calls a webhook for
+    /// creations and updates.
     ///
-    /// If the stored object does not decode as `T`, the handler cannot check a deletion. The [`FailurePolicy`] then
-    /// determines whether the deletion is rejected.
+    /// If the stored object does not decode as `T`, the handler cannot check its deletion, so the [`FailurePolicy`]
+    /// determines whether the API server rejects the deletion.
     ///
     /// # Panics
     ///
-    /// Panics if `operations` is empty. Panics if a mutating webhook is used for deletions. The API server does not
-    /// accept changes in a deletion.
+    /// Panics if `operations` is empty, or if `operations` contains deletions and the webhook is mutating. The API
+    /// server does not accept object changes from a webhook for deletions.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
@@ -175,8 +176,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the webhook's name. If several webhooks handle the same resource, they need different names. The name must
-    /// be a DNS label, such as `quota`, and becomes part of the path of the webhook.
+    /// Sets the webhook's name. Webhooks for the same resource need different names. The name must be a DNS label, such
+    /// as `quota`, and becomes part of the webhook's path.
     ///
     /// # Panics
     ///
@@ -189,25 +190,25 @@ impl Webhook {
     }
 
     /// Calls the webhook for requests to a subresource, such as `status`, instead of requests to the object itself. `T`
-    /// is the subresource's type.
+    /// is the Rust type of the subresource.
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// Sets how the API server reacts if it cannot call the webhook or receives no valid response. The default is
-    /// [`FailurePolicy::Fail`].
+    /// Sets how the API server reacts if it cannot call the webhook or receives no valid response. The default policy
+    /// is [`FailurePolicy::Fail`].
     pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.failure_policy = policy;
         self
     }
 
-    /// Sets the timeout for the handler and for the call by the API server. For the API server, the timeout is rounded
-    /// up to whole seconds. The default is 10 s.
+    /// Sets the timeout for the handler and for the call by the API server. The API server uses this timeout rounded up
+    /// to whole seconds. The default timeout is 10 s.
     ///
     /// # Panics
     ///
-    /// Panics if `timeout` is 0 or more than 30 s, because the API server would reject the timeout.
+    /// Panics if `timeout` is 0 or more than 30 s, because the API server would reject such a timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         assert!(
             !timeout.is_zero() && timeout <= Duration::from_secs(30),
@@ -218,8 +219,8 @@ impl Webhook {
         self
     }
 
-    /// Declares that the handler has side effects unless the request is a dry run. By default, the handler is declared
-    /// to have no side effects.
+    /// Declares that the handler has side effects unless the request is a dry run. By default, the registration
+    /// declares that the handler has no side effects.
     pub fn has_side_effects(mut self) -> Self {
         self.has_side_effects = true;
         self
@@ -237,22 +238,22 @@ impl Webhook {
         self
     }
 
-    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects always
-    /// match.
+    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects match
+    /// every selector.
     pub fn namespaces(mut self, selector: LabelSelectorSpec) -> Self {
         self.namespaces = Some(selector);
         self
     }
 
-    /// Calls the webhook only for objects whose labels match `selector`. For an update, the old or the new labels must
-    /// match.
+    /// Calls the webhook only for objects whose labels match `selector`. For an update, the labels of either the old or
+    /// the new object must match.
     pub fn objects(mut self, selector: LabelSelectorSpec) -> Self {
         self.objects = Some(selector);
         self
     }
 
-    /// Calls the webhook only if the CEL expression `expression` is true. `name` is the name of the expression. The API
-    /// server evaluates the expression before calling the webhook.
+    /// Calls the webhook only if the CEL expression `expression` is true. `name` identifies the expression in the
+    /// webhook configuration. The API server evaluates the expression before calling the webhook.
     pub fn condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
         self.conditions.push((name.into(), expression.into()));
         self
@@ -271,7 +272,7 @@ impl Webhook {
     }
 
     /// Returns the name of the webhook in the configuration, such as `quota.validate.websites.v1.example.com`. The name
-    /// has three or more segments. The name is unique, like the path.
+    /// is unique, like the path, and has at least three segments.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
         parts.extend([self.verb(), &self.resource.plural, &self.resource.group_version.version, self.group()]);

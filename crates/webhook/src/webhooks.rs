@@ -12,8 +12,8 @@ use crate::endpoint::Endpoint;
 use crate::hub::{Conversion, Hub};
 use crate::webhook::Webhook;
 
-/// A program's webhooks. `Webhooks` implements [`tower_service::Service`] for HTTP requests with any body type, and
-/// creates the objects that register the webhooks in the cluster.
+/// The webhooks of a program. `Webhooks` implements [`tower_service::Service`] for HTTP requests with any body type,
+/// and creates the objects that register the webhooks in the cluster.
 ///
 /// Clones share the handlers and the memory budget for request bodies.
 ///
@@ -26,8 +26,9 @@ use crate::webhook::Webhook;
 /// | a body that is not a `v1` review | 400 |
 /// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
 ///
-/// If a handler fails or panics, the response has `allowed: false` and code 500. The response has code 504 if a handler
-/// times out. If the API server closes the connection, the future of the handler is dropped.
+/// If a handler fails or panics, the API server receives `allowed: false` with code 500. If a handler times out, the
+/// API server receives `allowed: false` with code 504. If the API server closes the connection, the service drops the
+/// future of the handler.
 ///
 /// # Examples
 ///
@@ -109,7 +110,7 @@ impl Webhooks {
         self
     }
 
-    /// Sets the address that the API server uses for calls to the webhooks. If no endpoint is set, the webhooks are not
+    /// Sets the address at which the API server calls the webhooks. Without an endpoint, the webhooks cannot be
     /// registered in the cluster.
     pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.endpoint = Some(endpoint);

@@ -11,13 +11,13 @@ pub(crate) type Source = Option<Arc<dyn Timer>>;
 /// The queue's timer for waiting tasks, which fires when a key's delay ends or when a notified task has not been polled
 /// within 1 ms.
 ///
-/// The timer belongs to the queue and not to a waiting task, because a task may not be polled for a long time. For
-/// example, its thread may be blocked by another task or by another branch of the task's `select!`. The waker of the
-/// timer locks the queue and notifies waiters.
+/// The timer belongs to the queue and not to a waiting task, because a task may not be polled for a long time. The
+/// thread of a waiting task may be blocked by another task or by another branch of the task's `select!`. When the timer
+/// fires, its waker locks the queue and notifies waiting tasks.
 #[derive(Default)]
 pub(crate) struct Alarm {
     /// One timer for each executor that has a registered waiting task. The alarm uses the last timer in this list. If
-    /// no task is waiting, the list still contains the timer that the alarm has used last. The list is empty if no task
+    /// no task is waiting, this list still contains the timer that the alarm used last. The list is empty if no task
     /// has ever waited, or after the last timer has failed.
     sources: Vec<Listed>,
     /// When the timer fires, in nanoseconds since the queue was created.
@@ -28,7 +28,7 @@ pub(crate) struct Alarm {
     sleep: Option<Sleep>,
     /// Whether the timer called the alarm's waker before a thread stored the new sleep.
     has_rung: bool,
-    /// Executors without registered tasks. The timers of these executors must be dropped outside the lock.
+    /// Executors without registered tasks, whose timers the caller must drop outside the lock.
     unused: Vec<Listed>,
 }
 
@@ -40,8 +40,8 @@ pub(crate) struct Listed {
     tasks: usize,
 }
 
-/// A change of the alarm: the new time, and the timer that must create the new sleep. The caller must create the sleep
-/// outside the lock, because the timer may be user code.
+/// A pending change of the alarm: its new time, and the timer that must create the new sleep. The caller must create
+/// the sleep outside the lock, because the timer may be user code.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
@@ -55,7 +55,7 @@ pub(crate) struct Planned {
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 
-/// The result of storing a new sleep in the alarm, after the caller has polled the sleep once.
+/// The result of storing a new sleep, which the caller has already polled once, in the alarm.
 pub(crate) enum Installed {
     Done,
     /// Another thread has changed the alarm, so the caller must drop this sleep outside the lock.
@@ -147,16 +147,16 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns `true` if a thread is currently setting the alarm. This thread handles the call of the alarm's waker
-    /// after it has polled the new sleep. The caller may be the same thread, because polling the sleep can call the
-    /// waker.
+    /// Returns `true` if a thread is currently setting the alarm. The thread that is setting the alarm handles this
+    /// call of the waker after it has polled the new sleep. The caller can be the same thread, because polling the
+    /// sleep can call the waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
     }
 
-    /// Clears the alarm after its waker was called. A timer may call the waker too early. The caller must drop the
-    /// returned sleep outside the lock.
+    /// Clears the alarm after the timer has called its waker, possibly too early. The caller must drop the returned
+    /// sleep outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;

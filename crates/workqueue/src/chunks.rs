@@ -3,8 +3,8 @@
 use std::ops::{Index, IndexMut};
 
 /// A vector that stores its elements in chunks of limited size. Growing the vector allocates at most one chunk and
-/// moves no elements, so a push into a long vector does not hold the queue's lock for longer. A short vector takes no
-/// more memory than a [`Vec`].
+/// moves no elements. A push into a long vector therefore holds the queue's lock no longer than a push into a short
+/// vector. A short vector takes no more memory than a [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -34,7 +34,8 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Grows the vector to include `index`. Earlier chunks that were never accessed stay empty.
+    /// Grows the vector with copies of `with` until it includes `index`. Earlier chunks that were never accessed stay
+    /// empty.
     pub(crate) fn fill(&mut self, index: usize, with: T) {
         let (chunk, at) = (index / CHUNK, index % CHUNK);
         if self.chunks.len() <= chunk {

@@ -11,7 +11,7 @@ use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
 /// The configuration of a [`WorkQueue`](crate::WorkQueue). With the default configuration, a queue behaves like
-/// client-go's, except that the retry delays are controller-runtime's.
+/// client-go's queue, but uses controller-runtime's retry delays.
 ///
 /// # Examples
 ///
@@ -42,16 +42,16 @@ pub struct QueueConfig<K, C = StdClock> {
     /// flight. With `None`, failures are remembered until `forget` is called, as in client-go. A queue with `None`
     /// keeps a record of every key that has failed and was never forgotten. The default is one hour.
     ///
-    /// Once this time has passed, the next change of this key removes the failures and calls `forget` on the limiter.
-    /// Each `get` also removes the expired failures of a few keys, and `len` and `counts` remove all expired failures.
-    /// While a worker waits for a key, the queue removes expired failures even without another call.
+    /// After the `keep_failures` time, the next operation on the key removes its failures and calls `forget` on the
+    /// limiter. Each `get` also removes the expired failures of a few keys, and `len` and `counts` remove all expired
+    /// failures. While a worker waits for a key, the queue removes expired failures even without another call.
     pub keep_failures: Option<Duration>,
     /// What happens to a pending retry (a delay after a failure) if its key is added without a delay.
     pub pending_retry: DelayPolicy,
     /// What happens to a pending reminder (a delay without a failure) if its key is added without a delay.
     pub pending_reminder: DelayPolicy,
-    /// Limits how many keys all workers together can dequeue per second. A key stays queued while it waits for a token.
-    /// A worker that stops waiting for a key does not consume a token. `None` means no limit.
+    /// The maximum number of keys per second that all workers together can dequeue, or `None` for no limit. A key stays
+    /// queued while it waits for a token. A worker that stops waiting for a key does not consume a token.
     pub dequeue_limit: Option<TokenBucket>,
     /// The metrics provider. With `None`, metrics are disabled, and the queue reads the clock less often. The metrics
     /// stay registered until the queue and its last guard have been dropped. Queues with the same name share their
@@ -73,8 +73,8 @@ pub enum DelayPolicy {
     /// delay that is requested while the key is queued is ignored, as in controller-runtime.
     Absorb,
     /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
-    /// the delay ends, so an event cannot shorten the back-off of a key. The same applies to a key that was added while
-    /// it was in flight, if a delay is pending when the key is marked as done.
+    /// the delay ends, so an event cannot shorten the back-off of a key. Adding an in-flight key also has no effect if
+    /// a delay is pending when the key is marked as done.
     Respect,
 }
 

@@ -22,7 +22,7 @@ use crate::wakers::WaiterId;
 pub struct ShutdownReport<K> {
     /// The shutdown mode at the time of the report.
     pub mode: ShutdownMode,
-    /// Whether the shutdown has ended. `false` only if the wait timed out.
+    /// Whether the shutdown has ended. This field is `false` only if the wait timed out.
     pub complete: bool,
     /// The keys that are still queued, in no particular order. A key that was added again while in flight is also
     /// listed in `in_flight`.
@@ -38,8 +38,8 @@ pub struct ShutdownReport<K> {
 /// A handle that waits for the end of a shutdown. Threads call [`wait`](Drain::wait), and tasks await the drain as a
 /// future. Any number of drains can wait on the same queue.
 ///
-/// The current shutdown mode of the queue determines when the wait ends. Therefore, a later call of [`shut_down`] with
-/// a stricter mode can end a wait that takes too long. Queued keys are only processed while workers keep calling `get`.
+/// The current shutdown mode of the queue determines when the wait ends. A later call of [`shut_down`] with a stricter
+/// mode can therefore end a wait that takes too long. Queued keys are only processed while workers keep calling `get`.
 ///
 /// # Examples
 ///

@@ -1,4 +1,5 @@
-//! The queue's state machine. The engine does not lock, spawn tasks or wait. Callers pass the current time.
+//! The queue's state machine, which tracks the state of each key. The engine does not lock, spawn tasks or wait, and
+//! its callers pass the current time to each method.
 
 mod add;
 mod handout;
@@ -38,8 +39,8 @@ use crate::shutdown::ShutdownMode;
 /// # User code
 ///
 /// Keys, orders, limiters and metrics providers are user code that can panic. If the engine is in a consistent state,
-/// it calls user code directly, so that a panic propagates immediately. Otherwise, the engine calls user code through
-/// [`Trash::catch`].
+/// it calls user code directly, so that a panic propagates immediately. In the middle of a state change, the engine
+/// calls user code through [`Trash::catch`], so that a panic propagates only after the operation.
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
@@ -119,8 +120,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns `true` if the queue is shutting down and has no more keys to dequeue. Later, dropping a guard may still
-    /// queue a key.
+    /// Returns `true` if the queue is shutting down and has no more keys to dequeue. A worker that drops its guard
+    /// afterwards may still queue another key.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -216,7 +217,7 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Removes an idle record without failures. If the record has failures, sets when they expire.
+    /// Removes the record of an idle key, or sets when the key's failures expire if it has any.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {

@@ -4,15 +4,16 @@ use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// The operations of callers that found the queue locked and did not wait for the lock. The next thread that acquires
-/// the lock applies these operations first. Therefore, no caller can observe that an operation was applied late.
+/// An inbox for the operations of callers that found the queue locked and did not wait for the lock. The next thread
+/// that acquires the queue's lock applies the operations in the inbox first, so no caller can observe that they were
+/// applied late.
 ///
-/// The inbox makes concurrent producers and consumers fast, because an operation in the inbox does not move the queue's
-/// tables from one processor cache to another. The inbox is closed while a caller waits for a key or for the end of a
-/// shutdown, because an operation in the inbox would not wake the caller.
+/// Pushing an operation to the inbox is faster than waiting for the lock, because the queue's tables do not move to
+/// another processor's cache. The inbox is closed while a caller waits for a key or for the end of a shutdown, because
+/// an operation in the inbox would not wake this caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
-    /// Whether the inbox may contain operations. If this flag is `false`, the lock of the inbox is not acquired.
+    /// Whether the inbox may contain operations. A thread that reads `false` does not acquire the lock of the inbox.
     any: AtomicBool,
     inner: Mutex<Inner<K>>,
 }
@@ -23,7 +24,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// `at` is the time of the call, if the queue needs it.
+/// An operation in the inbox, with the time of its call (`at`) if the queue needs the time.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -44,7 +45,7 @@ impl<K> Inbox<K> {
         Self { any: AtomicBool::new(false), inner: Mutex::new(Inner { is_open: true, late: Vec::new() }) }
     }
 
-    /// Pushes an operation. Returns the operation if the inbox is closed or full.
+    /// Pushes an operation, or returns the operation if the inbox is closed or full.
     pub(crate) fn leave(&self, late: Late<K>) -> Result<(), Late<K>> {
         let mut inner = self.inner.lock();
         if !inner.is_open || inner.late.len() >= ROOM {

@@ -42,7 +42,7 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     pub(crate) shared: Arc<Shared<K, C>>,
-    /// `None` once the key has been marked as done.
+    /// The key's ticket, or `None` once the key has been marked as done.
     ticket: Option<Ticket>,
     priority: i32,
     key: K,
@@ -99,7 +99,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(revisit).unwrap_or(Added::ShutDown)
     }
 
-    /// Takes the ticket out of the guard. The caller must then mark the key as done.
+    /// Takes the ticket out of the guard. After calling `release`, the caller must mark the key as done.
     pub(crate) fn release(&mut self) -> Option<Ticket> {
         self.ticket.take()
     }

@@ -24,7 +24,7 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// The number of keys in a queue, by state. A key that is in several states is counted once for each of them.
+/// The number of keys in a queue, by state. A key that is in several states is counted once in each of these states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {

@@ -57,12 +57,13 @@ pub enum MetricsStyle {
     /// Metrics have the labels `name` and `controller`, which have the same value. `workqueue_depth` also has the label
     /// `priority`. The largest histogram bucket is 1000 s. `workqueue_retries_total` ignores adds without a delay.
     ///
-    /// A queue reports at most 25 values of `priority`. Keys with other priorities are reported under the value
-    /// `exceeded_cardinality_limit`.
+    /// A queue reports at most 25 values of `priority`. Keys whose priority is not among these values are reported
+    /// under the value `exceeded_cardinality_limit`.
     ControllerRuntime,
 }
 
-/// The bounds of controller-runtime's histogram buckets, in seconds. The first ten bounds are also client-go's.
+/// The bounds of controller-runtime's histogram buckets, in seconds. The first ten of these bounds are the same as in
+/// client-go.
 const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
 
 /// The maximum number of `priority` label values per queue, as in controller-runtime.
@@ -146,19 +147,19 @@ impl Metrics {
     }
 }
 
-/// Keeps a gauge registered until dropped.
+/// A value that keeps a gauge registered until it is dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
-/// The gauges of one queue. Dropping this value unregisters the gauges.
+/// The gauges of one queue. Dropping `Gauges` unregisters all of its gauges.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the `depth` metric. The series counts the dirty keys with one priority. The keys of all priorities
-/// without their own series are counted in the series `None`.
+/// A series of the `depth` metric. The series counts the dirty keys with one priority. The series `None` counts the
+/// keys of all priorities that have no series of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 

@@ -27,7 +27,7 @@ pub struct Queued<'a, K> {
     pub key: &'a K,
     /// The highest priority of all adds since the key was last dequeued.
     pub priority: i32,
-    /// When the key was added or its delay ended, in nanoseconds since the queue was created. Always 0 if
+    /// When the key was added or its delay ended, in nanoseconds since the queue was created. The time is always 0 if
     /// [`Order::needs_time`] returns `false`. Times may be out of order, because the queue may notice late that a delay
     /// has ended.
     pub now: u64,
@@ -35,9 +35,9 @@ pub struct Queued<'a, K> {
 
 /// The order of the keys that a queue gives to workers, like client-go's `Queue` interface.
 ///
-/// An order contains each ticket at most once. The queue calls all methods under its lock. Therefore, the methods must
-/// not use the queue or block, and should be fast. If a method panics, the panic propagates from the queue method that
-/// called it, and the affected key is not queued.
+/// An order contains each ticket at most once. The methods run under the queue's lock, so they must not use the queue
+/// or block, and should be fast. If a method panics, the panic propagates from the queue method that called it, and the
+/// affected key is not queued.
 ///
 /// # Examples
 ///
@@ -73,8 +73,8 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key and returns its place. The place is a number that helps the order to find the key, and can be
-    /// chosen freely. The queue passes this number to later calls for the same key.
+    /// Queues a key and returns its place. The place is any number that helps the order to find the key again. The
+    /// queue passes the place of a key to later calls for this key.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
     /// Removes the next key and returns its ticket.
@@ -87,9 +87,9 @@ pub trait Order<K>: Send + fmt::Debug {
     /// Removes a queued key. `place` is the current place of the key.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
-    /// Updates the place of a queued key that was added again, and returns the new place. `place` is the previous
-    /// place. `priority` is the highest priority of all adds since the key was last dequeued. The default
-    /// implementation returns the same place.
+    /// Updates the place of a queued key that was added again, and returns the new place. The argument `place` is the
+    /// previous place of the key. `priority` is the highest priority of all adds since the key was last dequeued. The
+    /// default implementation returns the same place.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
         place
@@ -112,7 +112,7 @@ pub trait Order<K>: Send + fmt::Debug {
 
 impl Ticket {
     /// Returns the ticket's number. Keys that are in the queue at the same time have different numbers. The numbers are
-    /// small enough for indexes.
+    /// small enough to be used as vector indexes.
     pub fn index(self) -> usize {
         self.0 as usize
     }

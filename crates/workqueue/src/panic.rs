@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use pintle_ratelimit::__private::{Panic, call_all, discard, first, pass_on};
 
-/// Makes the call and catches a panic. This function can also be called while the thread is panicking.
+/// Runs `call` and catches a panic. This function can also be called while the thread is panicking.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }

@@ -52,7 +52,7 @@ pub fn parallelize_until(
     let run = || {
         let mut outcome = Unfinished::default();
         loop {
-            // The counter cannot wrap, because each worker goes past the last chunk at most once.
+            // The counter `next` cannot overflow, because each worker moves it past the last chunk at most once.
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= chunks {
                 return outcome;
@@ -79,7 +79,7 @@ pub fn parallelize_until(
         // The calling thread is also a worker, and is the only worker if no other thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
-        // Panics in `work` are caught, so this panic must come from `is_cancelled`. Propagate it to the caller.
+        // Panics in `work` are caught, so this panic comes from `is_cancelled` and propagates to the caller.
         outcomes
             .extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))));
         for outcome in outcomes {

@@ -24,8 +24,8 @@ use crate::wait::Wait;
 ///
 /// Cloning is cheap and returns a handle to the same queue. Threads ([`blocking_get`](WorkQueue::blocking_get)) and
 /// async tasks on any executor ([`get`](WorkQueue::get)) can use the same queue concurrently. The queue does not spawn
-/// a background task. A thread that waits for a key wakes up on its own when a delay ends. If only tasks are waiting
-/// for a key, the queue sets a timer for the end of the delay.
+/// a background task. A thread that waits for a key wakes up when a delay ends, even if no other thread calls the
+/// queue. If only tasks are waiting for a key, the queue sets a timer for the end of the delay.
 ///
 /// # Latency
 ///
@@ -33,10 +33,11 @@ use crate::wait::Wait;
 /// waits in `get`. A worker is promptly polled if its executor polls it soon after a wake-up.
 ///
 /// The queue wakes one waiting worker per available key, but no more workers at a time than there are processors. Each
-/// worker that dequeues a key wakes the next worker. A woken task may be unable to run, for example because its thread
-/// is blocked by another task or by another branch of its `select!`. Therefore, if a woken worker has not dequeued a
-/// key after 1 ms, the queue wakes all waiting workers. The queue's [`Clock`] measures this millisecond. The delay can
-/// be longer if the timer is imprecise. tokio's timer adds up to 1 ms, and more if no runtime thread is free to run it.
+/// worker that dequeues a key wakes the next worker. Without further wake-ups, a key could wait for a woken task that
+/// cannot run, for example because its thread is blocked by another task or by another branch of its `select!`. If a
+/// woken worker has not dequeued a key after 1 ms, the queue wakes all waiting workers. The queue measures this
+/// millisecond with its [`Clock`]. A key can wait longer if the timer is imprecise. tokio's timer adds up to 1 ms, and
+/// more if no runtime thread is free to run it.
 ///
 /// If tasks on several tokio runtimes are waiting, the queue uses the timer of the runtime whose task started to wait
 /// last. When the last task of this runtime stops waiting, the queue switches to the timer of another runtime.
@@ -57,22 +58,21 @@ use crate::wait::Wait;
 /// Panics in wakers and in user code under the lock propagate from methods and from the drop of a guard. The queue
 /// stays usable after a panic:
 ///
-/// - A call that has already dequeued a key returns the key instead of propagating the panic. Only the panic hook then
-///   reports the panic.
+/// - A call that has already dequeued a key returns the key, and only the panic hook reports the panic.
 /// - If the `Clone` implementation of a key panics, the key is marked as done.
 /// - If `push` of the `Order` panics, the key is not queued.
 /// - If the metrics provider panics, it is not called again.
 /// - If the clock panics, the operation uses the latest known time.
 /// - If a guard is dropped while the thread is already panicking, no second panic propagates.
-/// - Other workers are still woken.
+/// - A panic does not prevent the queue from waking other workers.
 /// - If a waker panics when a delay ends, only the panic hook reports the panic.
 ///
 /// A queue can contain at most 4,294,967,295 keys at a time. Adding another key panics.
 ///
 /// # Known limits
 ///
-/// - If all threads of the tokio runtime whose timer the queue uses are busy, the latency is unbounded, even if another
-///   runtime is idle. Use [`StdClock`] for a queue that several runtimes share.
+/// - The queue uses the timer of one tokio runtime. If all threads of this runtime are busy, the latency is unbounded,
+///   even if another runtime is idle. Use [`StdClock`] for a queue that several runtimes share.
 /// - After a burst of keys, the queue frees its memory only once it is empty. A single delayed key can keep the memory
 ///   of a whole burst allocated.
 /// - A thread that finds the lock contended spins for a few microseconds before it blocks.
@@ -181,8 +181,9 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     ///
     /// If the lock is contended and no worker is waiting for a key, `add` pushes the key to an inbox of at most 64
     /// operations and returns. The next thread that acquires the lock applies the operations in the inbox. Dropping a
-    /// guard uses the inbox in the same way. The inbox does not change the result of any call. The only visible effect
-    /// is that a panic in a key's `Eq`, the order or the metrics propagates from the call that applies the operations.
+    /// guard uses the inbox under the same conditions as `add`. The inbox does not change the result of any call. The
+    /// only visible effect of the inbox is that a panic in a key's `Eq`, the order or the metrics propagates from the
+    /// call that applies the operations.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
@@ -192,7 +193,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// The lock is released after each batch of 64 keys. The iterator runs outside the lock.
     ///
     /// If the iterator, the `Eq` implementation of a key, or the `Order` panics, the keys of earlier batches stay in
-    /// the queue. Later batches are not added.
+    /// the queue. The keys of later batches are not added.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;
@@ -232,7 +233,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// Counts a failure of `key`, and adds the key as a [retry](DelayKind::Retry) after the limiter's delay.
     ///
     /// By default, this call is ignored and counts no failure if the key already has a retry that is due at the same
-    /// time or earlier. [`RetryAccounting`](crate::RetryAccounting) changes this rule.
+    /// time or earlier. [`RetryAccounting::Always`](crate::RetryAccounting) counts every call as a failure.
     pub fn add_rate_limited(&self, key: K) -> Added {
         self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
     }
@@ -266,7 +267,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     }
 
     /// Removes `key` from the queue. An in-flight key that was added again is no longer queued when its guard is
-    /// dropped. A pending delay stays in place. Returns `true` if the key was queued, or if it was in flight and had
+    /// dropped. The key keeps its pending delay. Returns `true` if the key was queued, or if it was in flight and had
     /// been added again.
     pub fn remove(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
@@ -275,7 +276,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.remove_queued(hash, key, now)
     }
 
-    /// Resets the failure count of `key`. A pending delay and the guard of a worker are unaffected.
+    /// Resets the failure count of `key`. This method does not affect a pending delay or the guard of a worker.
     pub fn forget(&self, key: &K) {
         let hash = self.shared.hash(key);
         self.shared.section().engine.forget(hash, key);
@@ -304,8 +305,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// down and has no more keys to dequeue.
     ///
     /// Workers are woken in FIFO order. If a key is already available, the call dequeues it immediately. If many delays
-    /// end at the same time, each call queues only a few of the due keys before it dequeues a key. Therefore, the
-    /// [`Order`](crate::Order) receives due keys in small batches.
+    /// end at the same time, each call queues only a few of the due keys before it dequeues a key. The
+    /// [`Order`](crate::Order) therefore receives due keys in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }
@@ -331,8 +332,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         Get::new(Wait::new(&self.shared, None))
     }
 
-    /// Returns the state of `key` for debugging, or `None` if the queue has no record of `key`. This method takes the
-    /// same time for any number of keys.
+    /// Returns the state of `key` for debugging, or `None` if the queue has no record of `key`. The running time of
+    /// this method does not depend on the number of keys.
     ///
     /// ```
     /// use std::time::Duration;
@@ -362,7 +363,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// [`Drain`] waits for the end of the shutdown. Dropping the `Drain` does not affect the shutdown.
     ///
     /// The queue rejects all adds after this call. This method first queues the keys whose delay has already ended, in
-    /// small batches that never hold the lock for long. Keys whose delay ends later are never queued.
+    /// small batches that hold the lock only briefly. Keys whose delay ends later are never queued.
     ///
     /// The shutdown begins even if this call propagates [a panic from user code](Self#panics).
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {

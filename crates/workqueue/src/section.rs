@@ -25,15 +25,16 @@ pub(crate) struct State<K> {
     latest: u64,
 }
 
-/// A critical section, during which a thread holds the queue's lock. Dropping this value releases the lock, wakes
+/// A critical section, during which a thread holds the queue's lock. Dropping a `Section` releases the lock, wakes
 /// waiters, and then drops unused values, even if the thread is panicking.
 pub(crate) struct Section<'a, K> {
-    /// `None` once the lock has been released.
+    /// The locked state, or `None` once the lock has been released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether a waiting task's poll runs this critical section. If so, a panic of the timer propagates to the caller.
+    /// Whether a waiting task's poll runs this critical section. In the poll of a waiting task, a panic of the timer
+    /// propagates to the caller.
     pub(crate) is_poll: bool,
 }
 
@@ -60,7 +61,8 @@ impl<K: Eq> State<K> {
 }
 
 impl<K> State<K> {
-    /// Applies the operations in the inbox. `Some(true)` also opens the inbox, and `Some(false)` also closes it.
+    /// Applies the operations in the inbox, and then opens or closes the inbox if `open` is `Some(true)` or
+    /// `Some(false)`.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -116,9 +118,9 @@ impl Settled {
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        // A task sets the timer of its own executor, so a panic of this timer propagates from the task's poll. In all
-        // other critical sections, the panic is discarded. All waiting tasks are woken if the alarm's timer cannot be
-        // set.
+        // A task sets the timer of its own executor, so a panic of this timer propagates from the task's poll. In
+        // critical sections outside of a task's poll, a panic of the timer is discarded. All waiting tasks are woken if
+        // the alarm's timer cannot be set.
         let mut of_timer = arm.and_then(|arm| outside.arm(arm));
         if !is_poll {
             discard(of_timer.take());
@@ -150,7 +152,7 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the critical section. Returns a panic in user code instead of propagating it.
+    /// Ends the critical section, and returns a panic in user code instead of propagating it.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()

@@ -38,7 +38,8 @@ pub(crate) struct Shared<K, C> {
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// Creates sleeps for the alarm from the queue's clock. Empty until a task has waited for a key.
+    /// Creates sleeps for the alarm from the queue's clock. The `sleep_until` cell is empty until a task waits for a
+    /// key.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
     ring: Waker,
 }
@@ -91,9 +92,9 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Takes a contended lock. Spins for a few microseconds before it blocks, so that the thread that holds the lock
-    /// can execute several operations on cached data. Spinning halves the total time of eight workers on two
-    /// processors.
+    /// Acquires a contended lock. Spins for a few microseconds before it blocks, so that the thread that holds the lock
+    /// can execute several operations on cached data. With eight workers on two processors, spinning halves the total
+    /// time.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {
@@ -123,8 +124,7 @@ impl<K, C: Clock> Shared<K, C> {
         self.fire_until(|_| false)
     }
 
-    /// Returns `true` if no key is queued, not even after all due timers have fired. Stops firing timers once a key is
-    /// queued.
+    /// Fires due timers until a key is queued, and returns `true` if no key is queued after all due timers have fired.
     pub(crate) fn is_empty(&self) -> bool {
         self.fire_until(|counts| counts.queued > 0).engine.counts().queued == 0
     }
@@ -190,8 +190,8 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The clock has panicked, so the caller must wait for the lock. In the critical section, the caller reads
-            // the clock again. If the clock panics again, the panic propagates after the critical section.
+            // The clock has panicked, so the caller must wait for the lock and read the clock again in the critical
+            // section. If the clock panics again, this second panic propagates after the critical section.
             Some(Err(panic)) => {
                 discard(Some(panic));
                 return Some(step);

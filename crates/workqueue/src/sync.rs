@@ -1,4 +1,4 @@
-//! The lock and thread types of the queue. These types come from std, from shuttle with `--cfg pintle_shuttle`, or from
+//! The lock and thread types of the queue. The types come from std, from shuttle with `--cfg pintle_shuttle`, or from
 //! loom with `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]

@@ -14,10 +14,10 @@ use crate::sync::{Arc, thread};
 use crate::waiters::Waiter;
 use crate::wakers::WaiterId;
 
-/// A caller that is waiting for a key. Dropping this value unregisters the waiter from the queue.
+/// A caller that is waiting for a key. Dropping a `Wait` unregisters its waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     pub(crate) shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the key that the caller has finished. The key is marked as done in the first poll.
+    /// The guard of the caller's finished key, which the first poll marks as done.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Wait<'a, K, C: Clock> {
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available yet. The caller must poll again at the given time, if there is one.
+    /// No key is available yet, so a waiting thread must poll again at the given time, if there is one.
     Wait(Option<Instant>),
 }
 
@@ -62,8 +62,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
     /// Polls a waiting `get`. `waiter` is the ID of the waiter from the previous poll. If `finished` is set, its key is
     /// marked as done first.
     ///
-    /// `waits` creates the waiter. For a task, `waits` runs executor code, so it must be called outside the lock.
-    /// Therefore, if the first poll of a task finds no key, the poll releases the lock, and acquires it again to
+    /// The closure `waits` creates the waiter. For a task, `waits` runs executor code, so it must be called outside the
+    /// lock. If the first poll of a task finds no key, the poll therefore releases the lock, and acquires it again to
     /// register the waiter.
     fn poll_get(
         self: &Arc<Self>,
@@ -72,7 +72,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // Later polls of the task create the waiter first, so that they acquire the lock only once.
+        // In later polls of the task, create the waiter first, so that these polls acquire the lock only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -93,7 +93,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             }
         }
         if handout.is_none() && section.is_inbox_open {
-            // From now on, an add must wake a waiter.
+            // Close the inbox, because an add must wake the waiter from now on.
             section.set_inbox_open(false);
             handout = section.hand_out();
         }

@@ -18,22 +18,23 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// [`settle`](Waiters::settle) restores three invariants:
 ///
 /// 1. There is one notified waiter per available key, but no more than one per processor. Fewer waiters are notified
-///    only if no listed waiter is left.
+///    only if there are not enough listed waiters.
 /// 2. A notified task that has not been polled within [`PATIENCE`] is no longer treated as notified. If a key is
-///    available at that time, all listed waiters are notified, because any single waiter might also be delayed.
+///    available when a notified task is late, all listed waiters are notified, because any single waiter might also be
+///    delayed.
 /// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next
 ///    deadline. If threads are listed, one thread becomes the *timekeeper*, which parks until this deadline and then
 ///    checks the queue. If all listed waiters are tasks, the [`Alarm`] checks the queue.
 ///
 /// When a notified waiter dequeues a key, the next waiter is notified in the same critical section (rule 1). When a
 /// notified waiter is dropped, another waiter is notified (rule 1). When the timekeeper stops waiting, another thread
-/// or the alarm takes over (rule 3). The alarm also fires when the time in rule 2 has passed. Therefore, the invariants
+/// or the alarm takes over (rule 3). The alarm also fires when the time in rule 2 has passed. The invariants therefore
 /// hold even if no other thread calls the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
     threads: BTreeSet<WaiterId>,
-    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since. At most one per
+    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since, at most one per
     /// processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
@@ -71,7 +72,7 @@ const PATIENCE: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Supply {
     pub(crate) available: usize,
-    /// When more keys can become available at the earliest.
+    /// The earliest time at which more keys can become available.
     pub(crate) next: Option<u64>,
 }
 
@@ -89,8 +90,8 @@ impl Waiters {
         waker
     }
 
-    /// Lists a task whose poll found no key. A task with an ID keeps its position. The caller must drop the returned
-    /// timer outside the lock.
+    /// Adds a task whose poll found no key to the listed waiters. A task that already has an ID keeps its position in
+    /// the list. The caller must drop the returned timer outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
@@ -101,8 +102,8 @@ impl Waiters {
         (self.wakers.join(id, Some(executor), waker).0, self.alarm.join(executor, source))
     }
 
-    /// Lists a thread that found no key. A thread with an ID keeps its position. If the returned flag is `true`, the
-    /// thread is the timekeeper and must wake up at `next`.
+    /// Adds a thread that found no key to the listed waiters. A thread that already has an ID keeps its position in the
+    /// list. If the returned flag is `true`, the thread is the timekeeper and must wake up at `next`.
     pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
         let (id, _) = self.wakers.join(id, None, waker);
         self.threads.insert(id);
@@ -119,11 +120,11 @@ impl Waiters {
         self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants of [`Waiters`]. Returns when the alarm must fire, if the alarm is needed. The caller
-    /// must set the alarm.
+    /// Restores the invariants of [`Waiters`]. Returns the time for which the caller must set the alarm, if the alarm
+    /// is needed.
     ///
     /// An alarm for a notified task stays set after the task has been polled, because another task will be notified
-    /// soon. An unnecessary alarm fires at most once per millisecond. This is cheaper than setting the timer for each
+    /// soon. An unnecessary alarm fires at most once per millisecond, which is cheaper than setting the timer for each
     /// key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);

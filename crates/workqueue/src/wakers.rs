@@ -12,11 +12,11 @@ pub(crate) struct Wakers {
     next_place: u64,
 }
 
-/// A waiter's ID. IDs increase with the time of arrival.
+/// A waiter's ID. A waiter that arrives later gets a higher ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId {
     place: u64,
-    /// The waiting task's executor. `None` for a thread.
+    /// The executor of the waiting task, or `None` for a thread.
     pub(crate) executor: Option<u64>,
 }
 
@@ -32,8 +32,8 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Registers a waiter. A waiter with an ID keeps its position. Returns the ID and the previous waker of the waiter.
-    /// The caller must drop the previous waker outside the lock.
+    /// Registers a waiter. A waiter that already has an ID keeps its position. Returns the ID and the previous waker of
+    /// the waiter. The caller must drop the previous waker outside the lock.
     pub(crate) fn join(
         &mut self,
         id: Option<WaiterId>,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! loom reports a deadlock when all threads sleep, so a lost wake-up fails the test. The time is constant in these
-//! tests, except that the clock [`Bell`] advances once. All other time-dependent cases are tested in `shuttle`.
+//! tests, except that the clock [`Bell`] advances once. The `shuttle` tests cover all other time-dependent cases.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -44,7 +44,7 @@ impl Timer for Still {
 }
 
 /// Runs the test in all interleavings with up to `preemptions` preemptions. The environment variable
-/// `LOOM_MAX_PREEMPTIONS` overrides this number.
+/// `LOOM_MAX_PREEMPTIONS` overrides the number of preemptions.
 fn explore(preemptions: usize, test: impl Fn(&Queue) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);
@@ -261,8 +261,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Two tasks wait. The first task is woken but never polled. The second task is polled. `act` makes a key available,
-/// immediately or when the clock advances.
+/// Two tasks wait for a key: the first task is woken but never polled, and the second task is polled. The function
+/// `act` makes a key available, immediately or when the clock advances.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);

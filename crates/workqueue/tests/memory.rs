@@ -71,8 +71,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. In the second
-        // queue, each key is removed immediately or after 1 or 200 more adds.
+        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. In the queue
+        // with one other key, each key is removed immediately or after 1 or 200 more adds.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

@@ -1,6 +1,6 @@
-//! Reads the areas from their files, such as `queue.txt`.
+//! Reads the benchmark areas from their files, such as `queue.txt`.
 //!
-//! The lines before the first workload are the text above the area's table. A workload looks like this:
+//! The lines before the first workload are the text above the area's table. A workload is written in this form:
 //!
 //! ```text
 //! // A comment.
@@ -15,9 +15,9 @@
 //! kube-rs: kube cache sync
 //! ```
 //!
-//! The line below the name contains the number of runs and the [`Around`]. Then, each variant of our side has a command
-//! and indented rows, and each peer has a command. A command is a kind of [`Program`], a program and its arguments. A
-//! row is a unit and goals.
+//! The line below the name of a workload contains the number of runs and the [`Around`]. Below it, each variant of our
+//! side has a command and indented rows, and each peer has a command. A command consists of a kind of [`Program`], a
+//! program name and its arguments. A row consists of a unit and goals.
 
 use anyhow::{Context, bail};
 

@@ -1,4 +1,4 @@
-//! Builds the programs of all sides. If the programs of a peer cannot be built, the reason is printed.
+//! Builds the benchmark programs of all sides, and prints the reason if the programs of a peer cannot be built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// The peers whose programs could not be built, with the reasons. The columns of these peers are empty.
+    /// The peers whose programs could not be built, with the reasons. The table columns of these peers are empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. The examples share code with tests, and this code enables features that must be
-    // disabled in all other programs.
+    // Build the examples separately, because their shared code with tests enables features that all other programs
+    // must not have.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
@@ -96,7 +96,7 @@ fn programs(workloads: &[&Workload]) -> impl Iterator<Item = Program> {
     workloads.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }
 
-/// The cargo settings for a fast release build. Go has no counterpart.
+/// The cargo settings for a fast release build, which have no counterpart in Go.
 const FAST: [&str; 4] = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
 
 fn build_kube(sh: &Shell, into: &Path) -> anyhow::Result<PathBuf> {

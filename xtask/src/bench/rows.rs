@@ -1,4 +1,4 @@
-//! The rows of a benchmark result, and their formatting as tables.
+//! Computes the rows of a benchmark result, and formats them as tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// A table row. The JSON file contains one object per row.
+/// A row of a result table, which is one object in the JSON file.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
@@ -17,15 +17,15 @@ pub(crate) struct Row {
     pub(crate) unit: String,
     pub(crate) ours: Option<f64>,
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// The ratio of our value to the value of the best peer. If it is above 1, our side is better. Null if there is no
-    /// peer.
+    /// The ratio of our value to the value of the best peer, or null if there is no peer. A ratio above 1 means that
+    /// our side is better.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
-    /// Whether the row meets its goal. Null if there is no goal or there are too few measurements.
+    /// Whether the row meets its goal, or null if there is no goal or there are too few measurements.
     pub(crate) met: Option<bool>,
     pub(crate) skipped: Option<String>,
-    /// The median numbers of added and received keys for each side. A queue that merges more adds gives fewer keys to
-    /// its workers.
+    /// The median numbers of added and received keys for each side. A queue that merges more adds returns fewer keys
+    /// to its workers.
     pub(crate) counted: BTreeMap<String, Counted>,
     pub(crate) commit: String,
     pub(crate) runs: usize,
@@ -55,8 +55,8 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // If our value is zero, the ratio is infinite. `ratio` then returns `None`, because JSON does not support
-            // infinite numbers.
+            // If our value is zero, the ratio is infinite, and `ratio` returns `None`, because JSON has no infinite
+            // numbers.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };
@@ -120,7 +120,7 @@ pub(crate) fn text_table(rows: &[Row]) -> String {
     format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
 }
 
-/// Formats a table of added and received keys for the terminal. Returns `None` if no workload counts keys.
+/// Formats a table of added and received keys for the terminal, or returns `None` if no workload counts keys.
 pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
     Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
@@ -141,7 +141,8 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns are left-aligned words, and all other columns are right-aligned figures.
+/// Formats a table. The first `words` columns contain left-aligned words, and all other columns contain right-aligned
+/// figures.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -214,7 +215,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Formats a figure with three significant digits. Returns an empty string for `None`.
+/// Formats a figure with three significant digits, or as an empty string if it is `None`.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {

@@ -1,7 +1,7 @@
-//! Builds the packages of the workspace with the lock types of loom or shuttle.
+//! Builds the workspace packages with the lock types of loom or shuttle.
 //!
-//! Setting the `--cfg` flag with `RUSTFLAGS` would rebuild all dependencies. Instead, a compiler wrapper adds the flag,
-//! and cargo runs the wrapper only for workspace packages. The wrapper is a symbolic link to xtask itself. xtask
+//! Setting the `--cfg` flag with `RUSTFLAGS` would rebuild all dependencies. Instead, a compiler wrapper adds this
+//! flag, and cargo runs the wrapper only for workspace packages. The wrapper is a symbolic link to xtask itself. xtask
 //! reads the flag from the name of the link, such as `loom`.
 
 use std::fs;
@@ -34,8 +34,8 @@ pub(super) fn link(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// Runs the compiler with the flag if this program was started through the link from [`compiler`]. Otherwise, returns
-/// `None`.
+/// If this program was started through the link from [`compiler`], runs rustc with the `--cfg` flag. Returns `None` if
+/// the program was started under its own name.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = PathBuf::from(arguments.next()?);

@@ -56,7 +56,8 @@ impl Quiet {
         self
     }
 
-    /// Runs the command and returns its output. If the command fails, the error contains the output.
+    /// Runs the command and returns its output. If the command fails, the returned error contains
+    /// the output.
     pub(super) fn run(self) -> anyhow::Result<String> {
         let name = format!("{:?}", self.command);
         let ended = self.end()?;
@@ -66,7 +67,7 @@ impl Quiet {
         Ok(ended.output)
     }
 
-    /// Runs the command until it exits. A nonzero exit code is not an error.
+    /// Runs the command until it exits, and does not treat a nonzero exit code as an error.
     pub(super) fn end(mut self) -> anyhow::Result<Ended> {
         if let Some(folder) = self.log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;

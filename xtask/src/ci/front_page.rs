@@ -10,8 +10,8 @@ use super::command::Quiet;
 /// The path of the facade crate in the dependencies in the README.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The build profile of dependencies. The profile is the same as in this workspace, so a separate workspace can reuse
-/// most of the built dependencies.
+/// The build profile of dependencies, which is the same as in this workspace. A separate workspace can therefore
+/// reuse most of the built dependencies.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"

@@ -1,4 +1,4 @@
-//! Steps that check how users build the published crates: a single crate, with some features, from a package.
+//! Steps that check the published crates as users build them: a single crate, with some features, from a package.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(super) const PUBLISHED: &str = "--workspace --exclude pintle-bench --exclude
 
 /// Checks each crate alone: without features, with each feature, with each pair of features, and with all features.
 pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
-    // Skip crates that are only parts of other crates, because users do not depend on them directly.
+    // Skip internal crates, because users do not depend on them directly.
     let is_part = |package: &&Value| text(&package["description"]).contains("No stability promise");
     let packages = crate::packages(sh)?;
     let published: Vec<&Value> =
@@ -26,7 +26,7 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
             let check = format!("check --locked --package {}{selected}", text(&package["name"]));
             let ended = Quiet::cargo(sh, "features").args(&check).end()?;
             builds += 1;
-            // A warning that occurs only in this step is usually about an import that is needed only with a feature.
+            // A warning that occurs only in this step usually concerns an import that only some features need.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -38,8 +38,8 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("{builds} builds of {} crates", published.len())))
 }
 
-/// Returns the cargo arguments for each selection of at most two features, and for all features. `features` contains
-/// the feature `default` if the crate has it.
+/// Returns the cargo arguments for each selection of at most two features, and for all features. If the crate has
+/// the feature `default`, `features` contains it.
 fn selections(features: &BTreeSet<&str>) -> BTreeSet<String> {
     let named: Vec<&str> = features.iter().copied().filter(|name| *name != "default").collect();
     let none = if features.contains("default") { " --no-default-features" } else { "" };
@@ -54,7 +54,8 @@ fn selections(features: &BTreeSet<&str>) -> BTreeSet<String> {
     selections
 }
 
-/// Packs all published crates. Cargo checks the manifests, and checks that crates depend only on published versions.
+/// Packs all published crates. For each crate, cargo checks the manifest and the versions of its dependencies. The
+/// check fails if a crate depends on an unpublished version.
 pub(super) fn package(sh: &Shell) -> anyhow::Result<Done> {
     // Do not build the packages, because earlier steps have built the same files.
     let run = format!("package {PUBLISHED} --no-verify --allow-dirty --locked");
@@ -66,7 +67,7 @@ pub(super) fn package(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("{} packages", output.lines().filter(|line| line.contains("Packaged")).count())))
 }
 
-/// An expected warning, because the project does not have a public address yet.
+/// A warning that cargo prints because the project does not have a public address yet.
 const NO_ADDRESS: &str = "warning: manifest has no documentation, homepage or repository";
 
 fn text(value: &Value) -> &str {

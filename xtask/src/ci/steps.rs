@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask ci`, in the order of their runs.
+//! The steps of `cargo xtask ci`, in the order in which they run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, published, targets, tools, versions};
 
-/// All steps, fast ones first. Three steps run in parallel with others, because they leave CPUs idle: `doctests` uses a
-/// single CPU for most of its time, `conformance` waits a minute for a bookmark, and `examples` waits for timers. The
-/// builds of `conformance` and `examples` replace this program, which is the compiler wrapper for the steps `loom` and
-/// `shuttle`. Therefore, they run after `shuttle`.
+/// All steps, starting with the fast ones. Three steps run in parallel with other steps, because they leave CPUs idle.
+/// `doctests` uses a single CPU for most of its time, `conformance` waits a minute for a bookmark, and `examples` waits
+/// for timers. The steps `conformance` and `examples` replace this program, which is the compiler wrapper for the steps
+/// `loom` and `shuttle`. Therefore, the steps `conformance` and `examples` run after `shuttle`.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -136,17 +136,19 @@ fn bench(sh: &Shell) -> anyhow::Result<Done> {
     tested(run_tests(sh, "bench", "--package pintle-bench").end()?)
 }
 
-/// The packages for most steps. The benchmarks are excluded, because their programs take more than a minute to build.
+/// The packages that most steps check. Benchmarks are excluded, because their programs take more than a minute to
+/// build.
 const WORKSPACE: &str = "--workspace --exclude pintle-bench";
 
 /// The integration tests of [`WORKSPACE`]. For a single package, cargo would rebuild dependencies with different
-/// features. Therefore, a step that needs only a few tests selects them by name.
+/// features. A step that needs only a few integration tests therefore selects the tests by name.
 const INTEGRATION: &str = "--workspace --exclude pintle-bench --test it";
 
 fn run_tests(sh: &Shell, step: &str, packages: &str) -> Quiet {
-    // Some tests mostly wait, so run more tests than there are CPUs.
+    // Run more tests than there are CPUs, because some tests mostly wait.
     let threads = std::thread::available_parallelism().map_or(4, |count| count.get() * 2).to_string();
-    // With a fixed seed, only code changes can cause new failures. PINTLE_SEED sets another seed.
+    // With a fixed seed, only code changes can cause new failures. The environment variable PINTLE_SEED sets another
+    // seed.
     with_clippy(Quiet::cargo(sh, step))
         .args("test --all-features --locked --quiet --no-fail-fast")
         .args(packages)
@@ -204,8 +206,8 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests for loom or shuttle, with the lock types of the checker. The name of each test program is the name of
-/// the checker.
+/// Runs the tests for loom or shuttle, with the lock types of the checker. The test programs have the same name as the
+/// checker.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -250,8 +252,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
 }
 
 fn kube(sh: &Shell) -> anyhow::Result<Done> {
-    // These examples are separate workspaces, which keeps kube out of the lock file of this workspace. Only check them,
-    // because a full build takes minutes.
+    // The kube examples are separate workspaces, which keeps kube out of the lock file of this workspace. Only check
+    // these examples, because a full build takes minutes.
     for manifest in KUBE {
         let check = Quiet::cargo(sh, "kube").args(&format!("check --quiet --locked --manifest-path {manifest}"));
         check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
@@ -264,8 +266,8 @@ fn kube(sh: &Shell) -> anyhow::Result<Done> {
 /// The examples that use kube: its client with the embedded server, and its types in an operator.
 const KUBE: [&str; 2] = ["crates/apiserver/examples/kube/Cargo.toml", "crates/operator/examples/kube_types/Cargo.toml"];
 
-/// Builds all programs and returns their folder. Uses the same flags as for the tests, so cargo can reuse build
-/// artifacts.
+/// Builds all programs of the workspace and returns their folder. The flags are the same as for the tests, so that
+/// cargo can reuse build artifacts.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     with_clippy(Quiet::cargo(sh, step))
         .args("build --workspace --exclude pintle-bench --all-features --locked --bins --examples")

@@ -5,7 +5,7 @@ pub(super) struct Tally {
     pub(super) passed: u64,
     pub(super) failed: u64,
     pub(super) closing_lines: Vec<String>,
-    /// For each panic, the line with its location and the first line of its message.
+    /// The location of each panic, with the first line of its message.
     pub(super) panics: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
 //! Checks the published crates for other operating systems.
 //!
 //! Some dependencies contain C code that their build scripts compile. A check of the Rust code does not need the
-//! compiled C code. Therefore, this program replaces the C compiler and creates empty files. No cross compiler is
-//! needed, but the step does not check that the C code compiles.
+//! compiled C code, so this program acts as a C compiler that creates empty files. Therefore, the step needs no
+//! cross compiler, but it does not check that the C code compiles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::checked::link;
 use super::command::Quiet;
 use super::published::PUBLISHED;
 
-/// All other steps run on Linux.
+/// The checked targets, because all other steps run on Linux.
 const TARGETS: [&str; 2] = ["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 
-/// The name of the link to this program that is used as the C compiler and archiver.
+/// The name of the link through which build scripts call this program as the C compiler and archiver.
 const STUB: &str = "empty-c-output";
 
 pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
@@ -32,7 +32,7 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
         let run = format!("check {PUBLISHED} --all-features --locked --target {target} --target-dir target/ci/targets");
         let run = Quiet::cargo(sh, "targets").args(&run).limit(Duration::from_secs(30 * 60));
         let run = run.env(&format!("CC_{name}"), &stub).env(&format!("AR_{name}"), &stub);
-        // Use prebuilt objects for this dependency, which is built with an assembler instead of the C compiler.
+        // Use prebuilt objects for AWS-LC, whose build needs an assembler instead of the C compiler.
         run.env("AWS_LC_SYS_PREBUILT_NASM", "1").env("RUSTFLAGS", "-D warnings").run()?;
     }
     Ok(Done::noting(TARGETS.join(", ")))
@@ -50,8 +50,8 @@ fn install(sh: &Shell, target: &str) -> anyhow::Result<()> {
     add.run().map(drop).with_context(|| format!("the standard library for {target} is missing; install the target"))
 }
 
-/// Creates the output files if this program was started as the C compiler or archiver of a build script. Otherwise
-/// returns `None`.
+/// If a build script started this program as the C compiler or archiver, creates the output files. Returns `None`
+/// if the program was started under its own name.
 pub(crate) fn compile_nothing() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().map(PathBuf::from);
     if arguments.next()?.file_stem()? != STUB {

@@ -1,4 +1,4 @@
-//! Steps that check the minimum versions in the manifests: of dependencies, and of Rust.
+//! Steps that check the minimum versions of dependencies and of Rust in the manifests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use super::published::PUBLISHED;
 
 /// Checks the published crates with the minimum versions of their direct dependencies.
 ///
-/// Indirect dependencies are resolved to their newest versions, because the minimum versions in the manifests of other
-/// projects often do not work.
+/// Indirect dependencies have their newest versions, because the minimum versions in the manifests of other projects
+/// often do not work.
 pub(super) fn minimal(sh: &Shell) -> anyhow::Result<Done> {
     let copy = copy(sh)?;
     let update =
         Quiet::cargo(sh, "minimal").args("update --quiet -Z direct-minimal-versions --manifest-path").arg(&copy);
-    // `RUSTC_BOOTSTRAP` enables this unstable option of cargo. The check below runs without it, because some build
-    // scripts would use unstable features.
+    // `RUSTC_BOOTSTRAP` enables the unstable cargo option for minimum versions. Run the check below without
+    // `RUSTC_BOOTSTRAP`, because some build scripts would use unstable features.
     update.env("RUSTC_BOOTSTRAP", "1").run()?;
     let check =
         format!("check {PUBLISHED} --all-features --locked --target-dir target/ci/minimal/target --manifest-path");
@@ -28,7 +28,7 @@ pub(super) fn minimal(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::default())
 }
 
-/// Copies the manifests and the sources to a folder in `target/ci` to protect the lock file of the workspace. Returns
+/// Copies the manifests and the sources to a folder in `target/ci`, to protect the lock file of the workspace. Returns
 /// the path of the copied workspace manifest.
 fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
     let folder = sh.current_dir().join("target/ci/minimal");
@@ -38,7 +38,7 @@ fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
     let files = cmd!(sh, "git ls-files --cached --others --exclude-standard Cargo.toml crates xtask").quiet().read()?;
     for file in files.lines().map(Path::new) {
         let (from, to) = (sh.current_dir().join(file), folder.join(file));
-        // Git also lists deleted files.
+        // Skip deleted files, which git also lists.
         if from.is_file() {
             fs::create_dir_all(to.parent().unwrap_or(&folder))?;
             fs::copy(&from, &to).with_context(|| format!("copying {}", file.display()))?;

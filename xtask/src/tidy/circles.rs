@@ -8,7 +8,7 @@ use super::modules::{paths_from, without_comments};
 use super::words::without_tests;
 use super::{Finding, Source};
 
-/// The exceptions: groups of modules that may depend on each other, with the reasons.
+/// The exceptions: groups of modules that may depend on each other, each with a reason.
 const CIRCLES: &[(&[&str], &str)] = &[
     (&["crd::structural", "crd::union"], "the alternatives of a schema are schemas"),
     (&["kinds::known", "kinds::strategy"], "each kind has a strategy, and a strategy gets all kinds"),
@@ -28,7 +28,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The path of a module: the crate, the enclosing modules, and the name of the module.
+/// The path of a module: the crate, the parent modules, and the name of the module.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -41,15 +41,15 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     findings.extend(imports_through_root(&modules));
 }
 
-/// Returns `a::b::c` for `crates/a/src/b/c.rs`.
+/// Converts a file path such as `crates/a/src/b/c.rs` to `a::b::c`.
 fn module(file: &Path) -> Module {
     let file = file.with_extension("");
     let names = file.iter().skip(1).filter_map(|name| name.to_str());
     names.filter(|name| !matches!(*name, "src" | "lib")).map(str::to_owned).collect()
 }
 
-/// Returns all items that the modules import. The keys are the path of the importing module with the name of the item,
-/// and the values are the imported paths.
+/// Returns all items that the modules import. A key is the path of the importing module with the name of the item, and
+/// its value is the imported path.
 fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Module> {
     let mut known_as = HashMap::new();
     for (module, (_, code)) in modules {
@@ -69,11 +69,11 @@ fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Find
     let known_as = imports(modules);
     let mut findings = Vec::new();
     for (module, (file, code)) in modules.iter().filter(|(module, _)| module.len() > 1) {
-        // An indented `use super::` is in a nested module, so `super` is the module of this file, not its parent.
+        // Skip an indented `use super::`, which is in a nested module, so that `super` is the module of this file.
         let inner = |line: usize| {
             code.lines().nth(line - 1).is_some_and(|text| text.starts_with(" ") && text.contains("use super::"))
         };
-        // Ignore paths in macros. Macros are expanded in other crates, which cannot access private modules.
+        // Ignore paths in macros, which are expanded in other crates that cannot access private modules.
         for (line, path) in used(module, &code.replace("$crate::", ""), modules) {
             let item = &path[..path.len().min(2)];
             let is_root_item = path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item);
@@ -134,7 +134,7 @@ fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>
         .collect()
 }
 
-/// Returns the module that defines an item. Follows re-exports.
+/// Returns the module that defines an item, and follows re-exports to find it.
 fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
     // Follow at most eight re-exports, because they can form a cycle.
     for _ in 0..8 {

@@ -1,5 +1,4 @@
-//! Checks that each crate has a README, documentation that starts with a single sentence, examples that run, and the
-//! required manifest keys.
+//! Checks the README, the documentation, the examples and the manifest keys of each crate.
 
 use std::path::Path;
 
@@ -19,7 +18,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         check_crate(folder, published, sources, findings);
     }
     for source in sources.iter().filter(|source| source.is("rs")) {
-        // The project template uses cargo's default layout.
+        // Skip the project template, which uses cargo's default layout.
         if !source.path.starts_with("crates/pintle/template") {
             check_place(source, findings);
         }
@@ -27,8 +26,8 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
     }
 }
 
-/// Checks the layout of a crate: `foo.rs` is next to `foo/`, tests are in `tests/it`, and the first line of each file
-/// describes the file.
+/// Checks that a crate has `foo.rs` next to `foo/`, tests in `tests/it`, and a description in the first line of each
+/// file.
 fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     let mut find = |what: &str| findings.push(Finding::new(&source.path, None, what));
     if source.path.file_name().is_some_and(|name| name == "mod.rs") {
@@ -84,8 +83,8 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // A macro crate does not need an example. The example is in the crate that re-exports the macro, because it
-        // needs the traits of this crate.
+        // A macro crate needs no example, because its example is in the crate that re-exports the macro and has the
+        // necessary traits.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
             find("src/lib.rs", "the crate page has no example");

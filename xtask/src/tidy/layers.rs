@@ -1,4 +1,4 @@
-//! Checks that each crate depends only on crates in lower layers. The layers are shown in docs/ARCHITECTURE.md.
+//! Checks that each crate depends only on crates in lower layers. docs/ARCHITECTURE.md shows the layers.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use super::Finding;
 
-/// The crates of each layer without `pintle-`, from the lowest to the highest layer.
+/// The crates of each layer, without the prefix `pintle-`, from the lowest to the highest layer.
 const LAYERS: &[&str] = &[
     "delta-fifo derive json meta metrics ratelimit",
     "cel crd events informer kubeconfig leaderelect recorder schema store testing transport workqueue",
@@ -19,12 +19,12 @@ const LAYERS: &[&str] = &[
     "operator",
     "testkit",
     "pintle",
-    // These crates are never published.
+    // The crates that are not published.
     "bench conformance xtask",
 ];
 
-/// The crates with stricter rules than their layer: the crate, its allowed dependencies, and the reason. These rules
-/// also apply to tests.
+/// The crates with stricter rules than their layer: the crate, its allowed dependencies, and the reason for the
+/// rule. The dependency rules also apply to tests.
 const ONLY: &[(&str, &str, &str)] = &[
     ("admission", "apimachinery cel fieldmanager json meta schema", SERVER),
     ("apiextensions", "apimachinery builtin cel fieldmanager json kinds meta schema store", SERVER),
@@ -49,8 +49,8 @@ const ONLY: &[(&str, &str, &str)] = &[
     ("conformance", "apiserver", "it is an independent witness"),
 ];
 
-/// Why the crates of the server have stricter rules. The tests of these crates may use `pintle-testing` to replay
-/// inputs, because client and server tests share this crate.
+/// Explains why the crates of the server have stricter rules. Their tests may use `pintle-testing` to replay inputs,
+/// because client and server tests share this crate.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// The crates that must not depend on Kubernetes or on an async runtime.
@@ -104,7 +104,7 @@ fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     wrong
 }
 
-/// Returns whether a list of names without `pintle-` contains a crate.
+/// Returns whether a list of names without the prefix `pintle-` contains a crate.
 fn contains(names: &str, name: &str) -> bool {
     names.split(' ').any(|known| known == name.strip_prefix("pintle-").unwrap_or(name))
 }

@@ -17,7 +17,8 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-/// Returns the targets of all relative Markdown links, with their lines. Skips links in code blocks.
+/// Returns the targets of all relative Markdown links, with their lines. Skips links inside code
+/// blocks.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut code = false;

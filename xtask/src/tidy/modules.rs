@@ -1,12 +1,12 @@
 //! Checks the length of each crate, and the module layers in the crates of the API server. A module may use only
-//! modules in lower layers. The layers are shown in docs/ARCHITECTURE.md.
+//! modules in lower layers. docs/ARCHITECTURE.md shows the layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{Finding, Source};
 
-/// The maximum number of lines in the `src` of a crate. A change of one line rebuilds the whole crate.
+/// The maximum number of lines in the folder `src` of a crate, because changing one line rebuilds the whole crate.
 const MAX_LINES: usize = 18_000;
 
 /// The module layers of each crate, from the lowest to the highest.
@@ -60,7 +60,8 @@ fn too_long(src: &Path, lines: usize) -> Option<Finding> {
     (lines > MAX_LINES).then(|| Finding::new(src, None, what))
 }
 
-/// Returns an error for each use of a module that is not in a lower layer, with its line. `path` is relative to `src`.
+/// Returns an error for each use of a module that is not in a lower layer, with its line. `path` is the path of the
+/// file relative to `src`.
 fn wrong_uses(layers: &[&str], path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -94,7 +95,7 @@ pub(super) fn without_comments(text: &str) -> String {
     code.join("\n")
 }
 
-/// Returns the paths in the code that start with `root`, with their lines. `root` is removed from the paths.
+/// Returns the paths in the code that start with `root`, without `root`, and with their lines.
 pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -106,7 +107,7 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands groups in braces. `rest` is a path without its root. Returns one path per member of a group.
+/// Expands groups in braces to one path per member. `rest` is a path without its root.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

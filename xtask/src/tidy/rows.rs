@@ -1,8 +1,8 @@
-//! Checks tables of rules. If the last column of a table is `Test`, each of its cells must contain the name of an
-//! existing test, or the reason why there is no test.
+//! Checks Markdown tables of rules. If the last column of a table is `Test`, each cell must contain the name of an
+//! existing test, or the reason why there is none.
 //!
-//! If a file contains a line such as `Rows: A1-A4, B2.`, its tables must have exactly these rows. This rule detects
-//! missing rows.
+//! If a file declares rows, for example with `Rows: A1-A4, B2.`, its tables must have exactly these rows. A missing
+//! row of a table is a violation of this rule.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,8 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// Returns the names in the first column of each table whose first heading is `Row`. A cell can contain several names.
+/// Returns the names in the first column of each table whose first heading is `Row`. A table cell can contain several
+/// names.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {

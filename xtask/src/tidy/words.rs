@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// The type names that several crates may use, with the reasons.
+/// The type names that several crates may use, each with a reason.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),
@@ -19,8 +19,8 @@ const SHARED: &[(&str, &str)] = &[
 
 const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
-/// The text in the descriptions of the internal crates of the API server and the client. Users do not import these
-/// crates directly, so their types may have the same names as types of other crates.
+/// The text in the manifest descriptions of internal crates. Users do not import internal crates directly, so their
+/// types may have the same names as types of other crates.
 const INTERNAL: &str = "No stability promise";
 
 pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {
@@ -29,7 +29,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
         let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
-        // Skip `pintle-cel`. The crate can be used without the other crates, and its type names are terms of CEL.
+        // Skip `pintle-cel`, which users can use without the other crates and whose type names are terms of CEL.
         if folder.ends_with("cel") {
             continue;
         }
@@ -73,8 +73,8 @@ fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     names
 }
 
-/// Returns the types that a file defines at its top level or re-exports from its private modules. Skips re-exports of
-/// other crates.
+/// Returns the types that a file defines at its top level or re-exports from its private modules. Omits types that
+/// the file re-exports from other crates.
 fn own_types(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for keyword in ["struct", "enum", "trait", "type", "union"] {

@@ -7,7 +7,7 @@ use pintle_apimachinery::failure;
 use super::pod_view::{PodView, named, plural, quoted, uses};
 use super::{Control, Version, Violation};
 
-/// The rules in reporting order.
+/// The rules of the baseline standard, in reporting order.
 pub(super) const BASELINE: &[Control] = &[
     Control { since: 0, replaced: None, violation: app_armor },
     Control { since: 0, replaced: Some(22), violation: capabilities },
@@ -39,7 +39,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// The safe sysctls. The number is the first minor Kubernetes version that allows the sysctl.
+/// The safe sysctls, each with the first minor Kubernetes version that allows it.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -55,7 +55,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The safe SELinux types. The number is the first minor Kubernetes version that allows the type.
+/// The safe SELinux types, each with the first minor Kubernetes version that allows it.
 const SE_LINUX_TYPES: &[(&str, u64)] =
     &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
 
@@ -133,7 +133,7 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Returns a violation if a probe or lifecycle handler specifies a host. The kubelet would contact this host from the
+/// Returns a violation if a probe or lifecycle handler specifies a host. The kubelet would contact such a host from the
 /// node's network.
 fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
@@ -229,7 +229,8 @@ pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     })
 }
 
-/// Returns a violation if an annotation disables seccomp. Older Kubernetes versions used annotations instead of fields.
+/// Returns a violation if an annotation disables seccomp. Older Kubernetes versions used annotations instead of fields
+/// to configure seccomp.
 fn seccomp_annotations(pod: &PodView<'_>) -> Option<Violation> {
     const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
     let containers: HashSet<_> = pod.container_names(|_| true).into_iter().collect();

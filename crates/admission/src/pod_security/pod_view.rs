@@ -1,4 +1,4 @@
-//! Reads the parts of a pod that the Pod Security Standards check.
+//! Reads the parts of a pod that the Pod Security Standards restrict.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ impl<'a> PodView<'a> {
         self.whole.list("/spec/volumes")
     }
 
-    /// Returns all containers in the order of violation messages.
+    /// Returns all containers in the order in which violation messages list them.
     fn containers(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         let lists = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
         let whole = self.whole;
@@ -28,7 +28,7 @@ impl<'a> PodView<'a> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// For a violation message, lists the pod and the containers whose security contexts `matches` accepts. A missing
+    /// Lists the pod and the containers whose security contexts `matches` accepts, for a violation message. A missing
     /// security context does not match.
     pub(super) fn describe_matching(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
@@ -37,8 +37,8 @@ impl<'a> PodView<'a> {
         pod.into_iter().chain(named("container", &containers)).collect()
     }
 
-    /// Describes the pod and the containers with a profile other than `RuntimeDefault` or `Localhost`. Adds these
-    /// profile types to `types`.
+    /// Describes the pod and the containers with a profile other than `RuntimeDefault` or `Localhost`. Adds the types
+    /// of these profiles to `types`.
     pub(super) fn describe_restricted_profiles(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
         self.describe_matching(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };
@@ -73,7 +73,7 @@ pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| context.has(pointer))
 }
 
-/// Formats container names as `container "a"` or `containers "a", "b"`. Returns `None` if there are no names.
+/// Formats container names as `container "a"` or `containers "a", "b"`, or returns `None` without names.
 pub(super) fn named(what: &str, names: &[&str]) -> Option<String> {
     (!names.is_empty()).then(|| format!("{} {}", plural(what, names.len()), quoted(names)))
 }

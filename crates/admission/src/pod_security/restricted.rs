@@ -8,7 +8,7 @@ use super::baseline::{added_capabilities, seccomp_profiles, unmasked_proc};
 use super::pod_view::{PodView, is_good_profile, named, plural, quoted, sets, uses};
 use super::{Control, Version, Violation};
 
-/// The rules in reporting order.
+/// The rules of the restricted standard, in reporting order.
 pub(super) const RESTRICTED: &[Control] = &[
     Control { since: 8, replaced: None, violation: privilege_escalation },
     Control { since: 22, replaced: None, violation: capabilities },

@@ -8,20 +8,20 @@ use pintle_json::Json;
 
 use super::environment::{self, Optional};
 
-/// Compiles a policy's expressions. An expression can use the variables that were compiled before it.
+/// Compiles a policy's expressions. An expression can use the variables that were compiled earlier.
 #[derive(Debug)]
 pub struct Expressions {
     /// The CEL environment for match conditions, without the policy's variables.
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,
-    /// The CEL environment with all variables and the types of mutations. This environment is created after all
-    /// variables are compiled.
+    /// The CEL environment with all variables and the types of mutations. The environment is created after all
+    /// variables have been compiled.
     mutations: OnceCell<Environment>,
 }
 
 impl Expressions {
-    /// Creates a compiler for a policy's spec.
+    /// Creates a compiler for the expressions in a policy's spec.
     pub fn new(spec: &Json) -> Self {
         let params = spec.has("/paramKind");
         let has_variables = spec.list("/variables").next().is_some();
@@ -61,8 +61,9 @@ impl Expressions {
         compile(&self.without_authorizer, text, &[Type::String])
     }
 
-    /// Compiles a mutation. If `is_patch` is `true`, the expression must return a list of `JSONPatch` objects. If
-    /// `is_patch` is `false`, the expression must return an apply configuration of type `Object`.
+    /// Compiles the expression of a mutation. If `is_patch` is `true`, this expression must return a list of
+    /// `JSONPatch` objects. If `is_patch` is `false`, this expression must return an apply configuration of type
+    /// `Object`.
     pub fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
@@ -76,10 +77,10 @@ impl Expressions {
     }
 }
 
-/// The prefix of the error for a constant expression that cannot be evaluated.
+/// The prefix of error messages for constant expressions that cannot be evaluated.
 pub const INSTANTIATION_FAILED: &str = "program instantiation failed: ";
 
-/// Compiles an expression. The expression must return one of `types`, or any type if `types` is empty.
+/// Compiles an expression. The type of the result must be one of `types`, unless `types` is empty.
 fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Program, String> {
     let program = environment.compile(text).map_err(|error| match error.issues() {
         [issue] if error.is_in_constant() => format!("{INSTANTIATION_FAILED}{}", issue.message()),
@@ -97,17 +98,16 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
     }
 }
 
-/// A policy with its compiled expressions. If an expression does not compile, the policy contains the compile error
-/// instead of the expression.
+/// A policy with its compiled expressions. An expression that does not compile is replaced by its compile error.
 #[derive(Debug)]
 pub struct CompiledPolicy {
-    /// Whether errors deny the request. `false` if the `failurePolicy` is `Ignore`.
+    /// Whether errors deny the request, which is `false` if the `failurePolicy` is `Ignore`.
     pub(super) fails: bool,
     pub(super) match_conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
     pub(super) variable_indexes: HashMap<String, usize>,
     pub(super) validations: Vec<Validation>,
-    /// The audit annotations' keys, with the expressions for their values.
+    /// The keys of the audit annotations, with the expressions for their values.
     pub(super) audit_annotations: Vec<(String, Expression)>,
     pub(super) mutations: Vec<Mutation>,
     is_reinvocable: bool,
@@ -195,7 +195,7 @@ impl CompiledPolicy {
         }
     }
 
-    /// Returns the number of mutations.
+    /// Returns the number of mutations in the policy.
     pub fn mutations(&self) -> usize {
         self.mutations.len()
     }

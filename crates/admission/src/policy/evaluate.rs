@@ -9,7 +9,7 @@ use pintle_json::Json;
 use super::CompiledPolicy;
 use super::compile::{Expression, Validation, Variable};
 
-/// The cost limits of a single expression, of all validations of a policy, and of all its match conditions.
+/// The cost limits of one expression, of all validations of a policy, and of all its match conditions.
 const CALL_BUDGET: u64 = 1_000_000;
 pub(super) const VALIDATION_BUDGET: u64 = 10_000_000;
 const MATCH_BUDGET: u64 = VALIDATION_BUDGET / 4;
@@ -24,12 +24,12 @@ const MAX_DEPTH: usize = 64;
 
 /// The values of an expression's variables.
 pub struct Inputs<'a> {
-    /// The new object. `None` for a delete.
+    /// The new object, or `None` for a delete.
     pub object: Option<&'a Json>,
     pub old_object: Option<&'a Json>,
     pub params: Option<&'a Json>,
     pub request: &'a Json,
-    /// The object's namespace. `None` for a cluster-scoped object.
+    /// The object's namespace, or `None` for a cluster-scoped object.
     pub namespace: Option<&'a Json>,
     pub authorizer: Arc<dyn Authorizer>,
     /// The authorization check for the request's resource, without a verb. Expressions add the verb.
@@ -40,7 +40,7 @@ pub struct Inputs<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     pub message: String,
-    /// The reason in the response's Status. `None` means `Invalid`.
+    /// The reason in the response's Status, or `None` for `Invalid`.
     pub reason: Option<String>,
     /// The index of the failed validation, or 0 for other errors.
     pub index: usize,
@@ -55,17 +55,17 @@ impl Denial {
 /// The result of evaluating a policy.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// The failed validations. The `validationActions` of the binding determine whether the failures deny the request
-    /// and whether they cause warnings.
+    /// The failed validations. The `validationActions` of the binding determine whether these failures deny the
+    /// request or cause warnings.
     pub denials: Vec<Denial>,
-    /// The audit annotations whose expressions failed. Each failure denies the request.
+    /// The audit annotations whose expressions failed, each of which denies the request.
     pub annotation_denials: Vec<Denial>,
-    /// The audit annotations. The keys do not contain the name of the policy.
+    /// The audit annotations. Their keys do not contain the name of the policy.
     pub annotations: Vec<(String, String)>,
 }
 
 impl CompiledPolicy {
-    /// Evaluates the policy. The verdict is empty if the match conditions exclude the request.
+    /// Evaluates the policy for a request. The verdict is empty if the match conditions exclude the request.
     pub fn evaluate(&self, inputs: &Inputs<'_>) -> Verdict {
         match self.is_matched(inputs) {
             Ok(true) => {}
@@ -110,8 +110,8 @@ impl CompiledPolicy {
         verdict
     }
 
-    /// Returns `true` if the request satisfies all match conditions. If no condition is false but the evaluation of a
-    /// condition fails, the failure policy determines the result.
+    /// Returns `true` if the request satisfies all match conditions. If the evaluation of a condition fails and no
+    /// condition is false, the failure policy determines the result.
     pub fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         let inputs = Inputs {
             namespace: None,
@@ -153,7 +153,7 @@ pub(super) struct Scope<'a> {
     budget: Cell<u64>,
     /// The values of the policy's own variables, which are computed on first use.
     variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
-    /// The number of variables that are being computed. A variable can refer to other variables.
+    /// The number of variables that are being computed, because variables can refer to other variables.
     depth: Cell<usize>,
 }
 

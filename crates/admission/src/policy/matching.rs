@@ -4,20 +4,20 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::selector;
 use pintle_json::Json;
 
-/// The attributes of a request for one group and version. A resource that is served in several groups or versions has
-/// several candidates.
+/// The attributes of a request for one group and version. There are several candidates if a resource is served in
+/// several groups or versions.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     pub group: &'a str,
     pub version: &'a str,
     /// The plural name of the resource.
     pub resource: &'a str,
-    /// The subresource. Empty for the object itself.
+    /// The subresource, or an empty string for the object itself.
     pub subresource: &'a str,
     /// The operation in upper case, such as `CREATE`.
     pub operation: &'a str,
     pub name: &'a str,
-    /// Whether the object belongs to a namespace. `false` for a Namespace.
+    /// Whether the object belongs to a namespace, which is `false` for a Namespace.
     pub is_namespaced: bool,
 }
 
@@ -26,14 +26,13 @@ pub struct Candidate<'a> {
 pub struct Matched<'a> {
     pub object: Option<&'a Json>,
     pub old_object: Option<&'a Json>,
-    /// The namespace that contains the object, or the object itself if it is a Namespace. `None` for other
-    /// cluster-scoped objects.
+    /// The namespace that contains the object, or the object itself if it is a Namespace, or `None`.
     pub namespace: Option<&'a Json>,
 }
 
 /// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's
-/// version. The other candidates describe the request in the resource's other versions. With the match policy `Exact`,
-/// only the first candidate can match.
+/// version of the resource. The other candidates describe the request in other versions of the resource. With the match
+/// policy `Exact`, only the first candidate can match.
 pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);
@@ -51,8 +50,7 @@ pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched
     }
     let is_exact = resources.text("/matchPolicy") == "Exact";
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
-    // The request's version takes precedence. If no rule matches the request's version, the first rule that matches
-    // another version applies.
+    // Prefer a rule that matches the request's version to a rule that matches another version.
     let position = |rules: &str| {
         let first_match = |candidates: &[Candidate<'_>]| {
             resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))
@@ -93,7 +91,7 @@ fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
         && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
 }
 
-/// Returns the object's name for messages. If the object has no name yet, returns its `generateName` or `Unknown`.
+/// Returns the object's name for messages, or `generateName` or `Unknown` if the object has no name yet.
 pub fn name_of(object: Option<&Json>) -> String {
     let Some(object) = object else { return "Unknown".into() };
     match (metadata::name(object), object.text("/metadata/generateName")) {

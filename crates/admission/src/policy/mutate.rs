@@ -9,15 +9,16 @@ use super::CompiledPolicy;
 use super::compile::Mutation;
 use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 
-/// The maximum nesting depth of objects in an expression's result.
+/// The maximum nesting depth of objects in the result of a mutation.
 const MAX_DEPTH: usize = 256;
 
-/// The error of a mutation that did not return an object.
+/// The error of a mutation that has not returned a valid object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MutationError {
-    /// The mutation failed. The failure policy determines whether the request is denied.
+    /// The mutation failed. The failure policy determines whether this error denies the request.
     Failed(String),
-    /// The result is not a valid object of its kind. The request always fails, even if the failure policy is `Ignore`.
+    /// The result of the mutation is not a valid object of its kind. This error always denies the request, even if the
+    /// failure policy is `Ignore`.
     Undecodable(String),
 }
 
@@ -26,7 +27,7 @@ impl CompiledPolicy {
     ///
     /// # Panics
     ///
-    /// Panics if `at` is out of bounds.
+    /// Panics if `at` is not the index of a mutation.
     pub fn mutate(&self, at: usize, inputs: &Inputs<'_>, schema: &Schema) -> Result<Json, MutationError> {
         let Some(object) = inputs.object else { return Ok(Json::Null) };
         let mutation = &self.mutations[at];
@@ -68,7 +69,7 @@ fn evaluate<'a>(scope: &Scope<'a>, mutation: &Mutation) -> Result<Value<'a>, Str
 }
 
 fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, String> {
-    // Convert the value to JSON first, because the conversion limits the size of the value.
+    // Convert the value to JSON first, because this conversion limits the size of the value.
     let json = to_json(value);
     check_type_names(value, &json)?;
     let mut configuration = json?;
@@ -86,7 +87,7 @@ fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Mu
     let patch = PatchBody::json_of_policy(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
     match patch.apply(object, schema) {
         Ok(changed) => Ok(changed),
-        // As in kube-apiserver, if a `test` operation fails, the patch is not applied at all.
+        // As in kube-apiserver, a failed `test` operation means that the patch changes nothing.
         Err(PatchError::TestFailed(_)) => Ok(object.clone()),
         Err(error) => Err(failed(&error)),
     }
@@ -139,8 +140,8 @@ fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<()
     if errors.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", errors.join("\n"))) }
 }
 
-/// Returns an error if a value in the result, such as a duration, has no JSON type. In
-/// JSON patches, kube-apiserver converts all values to JSON.
+/// Returns an error if a value in the result, such as a duration, has no JSON type. For JSON patches, kube-apiserver
+/// converts all values to JSON.
 fn check_scalars(value: &Value<'_>, path: &mut String, depth: usize) -> Result<(), String> {
     let Some(depth) = depth.checked_sub(1) else { return Err("values are nested too deep".into()) };
     let length = path.len();

@@ -1,5 +1,5 @@
 //! Checks a validating policy's expressions against the types of the resources that it matches. In a real cluster, a
-//! controller in kube-controller-manager checks the types.
+//! controller in kube-controller-manager does this.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ const MAX_CHECKS: usize = 20_000;
 /// The maximum total length of a policy's warnings, in bytes. etcd's maximum object size is a little larger.
 const MAX_WARNINGS: usize = 1 << 20;
 
-/// The type check of one policy. The check consists of separate steps, and the caller can yield between two steps.
+/// The type check of one policy. The type check consists of separate steps, so that the caller can yield between two
+/// steps.
 ///
 /// As in kube-controller-manager, only validations and their message expressions can cause warnings.
 #[derive(Debug)]
 pub struct TypeCheck<'a> {
     spec: &'a Json,
-    /// The checked fields with their expressions, in the order of the warnings.
+    /// The fields to check with their expressions, in the order of the warnings.
     fields: Vec<(String, &'a str)>,
     warnings: BTreeMap<usize, Vec<String>>,
     left: usize,
@@ -29,7 +30,7 @@ pub struct TypeCheck<'a> {
 }
 
 impl<'a> TypeCheck<'a> {
-    /// Starts checking the policy with this spec.
+    /// Starts the type check of a policy with this spec.
     pub fn new(spec: &'a Json) -> Self {
         let mut fields = Vec::new();
         for (at, validation) in spec.list("/validations").enumerate() {
@@ -60,17 +61,17 @@ impl<'a> TypeCheck<'a> {
         Some(environment)
     }
 
-    /// Returns the number of fields with expressions. The caller must check each field for each kind.
+    /// Returns the number of fields with expressions, which the caller must check for each kind.
     pub fn fields(&self) -> usize {
         self.fields.len()
     }
 
-    /// Checks the expression in field `at` for objects of one kind. Returns `false` if the check has reached a limit.
-    /// After a limit is reached, further calls have no effect.
+    /// Checks the expression in field `at` for objects of one kind. Returns `false` after the check has reached a
+    /// limit. After a limit is reached, further calls have no effect.
     pub fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
         let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
         self.left = left;
-        // The type check does not evaluate constants.
+        // Ignore errors in constants, because the type check does not evaluate constants.
         let Some(error) = environment.compile(text).err().filter(|error| !error.is_in_constant()) else { return true };
         let GroupVersionKind { group, version, kind } = kind;
         let warning = format!("{group}/{version}, Kind={kind}: {error}\n");

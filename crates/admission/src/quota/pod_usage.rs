@@ -11,8 +11,8 @@ use pintle_schema::quantity::Quantity;
 use crate::amounts::Amounts;
 use crate::pods::{self, ContainerType};
 
-/// The resources whose requests and limits a quota can restrict. In a quota, a resource name without a prefix restricts
-/// the requests.
+/// The resources whose requests and limits a quota can restrict. In a quota, one of these names without a prefix
+/// restricts the requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// The resources that each container must specify if a quota limits them.
 const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
@@ -33,12 +33,12 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns an empty result for a finished pod.
+/// Returns a pod's usage, which is empty for a finished pod.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Fails if a container does not specify a resource that the quota limits. Pods with `spec.resources` are not checked.
+/// Fails if a container does not specify a resource that the quota limits, unless the pod has `spec.resources`.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());
@@ -67,7 +67,7 @@ fn is_finished(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// The keys of the result are quota resource names, such as `requests.cpu`.
+/// Returns quantities with the resource names of quotas, such as `requests.cpu`.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -118,8 +118,7 @@ fn own(pod: &Json, side: &str) -> Amounts {
 }
 
 struct ContainerStatuses<'a> {
-    /// The status of each container, by name. If a container has several statuses with resources, this is the first of
-    /// them.
+    /// The status of each container by name, or the first one if a container has several statuses with resources.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
     /// Whether the kubelet has reported that the pending resize is infeasible.

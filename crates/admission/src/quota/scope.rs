@@ -5,8 +5,8 @@ use pintle_json::Json;
 use super::pod_usage;
 use crate::Attempt;
 
-/// Returns `true` if all of the quota's scopes include the object. Only pods and PersistentVolumeClaims can be in a
-/// scope.
+/// Returns `true` if all of the quota's scopes include the object. Only pods and PersistentVolumeClaims can be in
+/// the scope of a quota.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota
@@ -40,7 +40,8 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
 }
 
 /// Returns `true` if a scope requirement matches an object. `names` contains a pod's priority class or a
-/// PersistentVolumeClaim's volume attributes classes. If `requirement` is `None`, every object with a class matches.
+/// PersistentVolumeClaim's volume attributes classes. If `requirement` is `None`, the scope includes every object
+/// with a class.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {

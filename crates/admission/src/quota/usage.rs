@@ -8,8 +8,8 @@ use super::pod_usage;
 use crate::Attempt;
 use crate::amounts::Amounts;
 
-/// The core resources that quotas can count by their plain names,
-/// such as `pods`. Other resources need the prefix `count/`.
+/// The core resources that quotas can count by their plain names, such as `pods`. Quotas for other resources need the
+/// prefix `count/`.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
@@ -29,8 +29,8 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
         }
         Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Subresource::Resize => attempt.is_of("pods"),
-        // A status update can increase the usage. For example, a PersistentVolumeClaim can have more storage allocated
-        // than requested.
+        // Check status updates, because they can increase the usage. For example, a PersistentVolumeClaim can have
+        // more storage allocated than requested.
         Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }

@@ -13,21 +13,22 @@ const GROUP: &str = "admission.k8s.io";
 #[derive(Debug)]
 pub struct AdmissionVerdict {
     pub is_allowed: bool,
-    /// The reason for a denial.
+    /// The reason why the webhook denied the request.
     pub status: Option<Status>,
-    /// The patch type and the patch. `None` if the webhook returned no patch.
+    /// The patch type and the patch, or `None` if the webhook returned no patch.
     pub patch: Option<(String, Vec<u8>)>,
     pub warnings: Vec<String>,
     pub audit_annotations: Vec<(String, String)>,
 }
 
-/// Returns an AdmissionReview as JSON. `request` is an AdmissionRequest without a uid.
+/// Formats `request`, an AdmissionRequest without a uid, as an AdmissionReview in JSON.
 pub fn admission_review(version: ReviewVersion, request: &Json) -> String {
     let api_version = format!("{GROUP}/{}", version.name());
     review_body::write("AdmissionReview", &api_version, request)
 }
 
-/// Reads a webhook's response to the AdmissionReview with this uid. Returns the reason if the response is invalid.
+/// Reads a webhook's response to the AdmissionReview with this uid. If the response is invalid, returns the
+/// reason.
 pub fn read_admission_response(
     version: ReviewVersion,
     uid: &str,
@@ -114,7 +115,7 @@ fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Re
     }
 }
 
-/// Checks the types of the fields in a response. The error messages are the same as in Go.
+/// Checks the types of the fields in a response, with the same error messages as Go.
 fn check_types(response: &Json) -> Result<(), String> {
     let wrong = |found: &Json, field: &str, wanted: &str| {
         let shape = go_shape(found);

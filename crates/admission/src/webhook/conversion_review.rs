@@ -12,15 +12,15 @@ fn version(webhook: &ConversionWebhook) -> ReviewVersion {
     if webhook.is_v1 { ReviewVersion::V1 } else { ReviewVersion::V1beta1 }
 }
 
-/// Returns a ConversionReview as JSON. The review asks the webhook to convert `objects` to the version `to`.
+/// Returns a ConversionReview as JSON, which asks the webhook to convert `objects` to the version `to`.
 pub fn conversion_review<'a>(webhook: &ConversionWebhook, to: &str, objects: impl Iterator<Item = &'a Json>) -> String {
     let objects: Vec<Json> = objects.cloned().collect();
     let api_version = format!("{GROUP}/{}", version(webhook).name());
     review_body::write("ConversionReview", &api_version, &json!({"desiredAPIVersion": to, "objects": objects}))
 }
 
-/// Reads the converted objects from a webhook's response. `sent` contains the objects in the review, which have the
-/// version `from`.
+/// Reads the converted objects from a webhook's response. `sent` contains the objects in the sent review, which
+/// have the version `from`.
 pub fn read_conversion_response(
     webhook: &ConversionWebhook,
     uid: &str,
@@ -74,7 +74,7 @@ fn objects(webhook: &ConversionWebhook, uid: &str, review: &Json) -> Result<Vec<
     }
 }
 
-/// Restores the sent object's metadata. A webhook can change only the labels and annotations in the metadata.
+/// Restores the metadata of the sent object, except for labels and annotations, which a webhook can change.
 fn restored(mut object: Json, sent: &Json) -> Result<Json, String> {
     for (field, name) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let path = format!("/metadata/{field}");

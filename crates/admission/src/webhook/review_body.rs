@@ -1,27 +1,28 @@
-//! Writes reviews and reads the bodies of their responses.
+//! Writes reviews, and reads the bodies of responses to them.
 
 use pintle_json::{Json, json};
 use pintle_schema as schema;
 
 use super::ReviewVersion;
 
-/// A placeholder for a review's uid. `with_uid` replaces the placeholder.
+/// A placeholder for a review's uid, which `with_uid` replaces.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Returns a review as JSON. `request` is an object without a uid.
+/// Returns a review as JSON. The object `request` must not contain a uid.
 pub(super) fn write(kind: &str, api_version: &str, request: &Json) -> String {
-    // The uid comes before the request's own fields, so `with_uid` never replaces text in these fields.
+    // Write the uid before the request's own fields, so that `with_uid` cannot replace text in these
+    // fields.
     let request = request.to_string();
     let members = request.strip_prefix('{').unwrap_or(&request);
     format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"request\":{{\"uid\":\"{UID}\",{members}}}")
 }
 
-/// Returns the review with its uid.
+/// Returns the review with its uid in place of the placeholder.
 pub fn with_uid(review: &str, uid: &str) -> String {
     review.replacen(UID, uid, 1)
 }
 
-/// Reads a webhook's review. Returns an error if the body is not a review of this version.
+/// Reads a webhook's review, or returns an error if the body is not a review of this version.
 pub(super) fn read(group: &str, version: ReviewVersion, kind: &str, body: &str) -> Result<Json, String> {
     let undecodable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let is_json = body.trim_start().starts_with('{');

@@ -1,4 +1,4 @@
-//! Validates a schema's branches: `allOf`, `anyOf`, `oneOf` and `not`.
+//! Validates the branches of a schema: the items of `allOf`, `anyOf`, `oneOf` and `not`.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
@@ -7,13 +7,14 @@ use crate::field_path::FieldPath;
 
 const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
 
-/// Reports errors in a schema's branches. Branches may contain only value validations.
+/// Reports errors in a schema's branches. A branch may contain only value validations.
 pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     below(schema, path, true, errors);
 }
 
-/// Reports errors in all branches. If the schema is an int-or-string, its own `anyOf` and the `anyOf` of its first
-/// `allOf` item may contain types. All other branches must not contain types.
+/// Reports errors in all branches below a schema. In an int-or-string schema, only the schema's `anyOf` and the
+/// `anyOf` of its first `allOf` item may contain types. Outside of these two lists, branches must not contain
+/// types.
 fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
     let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {

@@ -1,4 +1,4 @@
-//! The schemas nested in a schema.
+//! Iterates over the schemas nested in a schema.
 
 use pintle_json::Json;
 

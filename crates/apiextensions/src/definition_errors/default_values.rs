@@ -8,8 +8,9 @@ use crate::rules::{DefaultBudget, RuleTree};
 use crate::structural::Structural;
 use crate::{embedded, prune, validator};
 
-/// Reports each default that violates its field's schema or the schema's validation rules. Validating all defaults
-/// takes at most `steps` validation steps. All defaults share the CEL cost budget of one object.
+/// Reports each default that violates its field's schema or the schema's validation rules. Validating all defaults of
+/// the schema takes at most `steps` validation steps. All defaults share the CEL cost budget that applies to one
+/// object.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -60,7 +61,7 @@ fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldEr
 struct Part<'a> {
     schema: &'a Json,
     structural: &'a Structural,
-    /// The validation rules of the schema and its nested schemas. `None` if there are no rules.
+    /// The validation rules of the schema and its nested schemas, or `None` if there are none.
     rules: Option<&'a RuleTree>,
 }
 
@@ -92,8 +93,8 @@ impl Check<'_> {
             let part = Part { schema, structural: items, rules: rules.and_then(RuleTree::items) };
             self.below(part, deeper.as_ref(), path.member("items"));
         }
-        // As in kube-apiserver, defaults below `additionalProperties` are not checked. Inside metadata, defaults below
-        // `additionalProperties` are forbidden.
+        // As in kube-apiserver, defaults below `additionalProperties` are not checked. In the metadata, such defaults
+        // are forbidden.
         if within.is_some() && schema.has("/additionalProperties/default") {
             let why = "must not be set inside additionalProperties applying to object metadata";
             let path = path.member("additionalProperties");
@@ -133,7 +134,7 @@ struct Within<'a> {
     step: Option<&'a str>,
 }
 
-/// Returns the errors of a default inside metadata. Validates an object that contains only the default.
+/// Returns the errors of a default inside metadata. Validates an object that contains only this default.
 fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) -> FieldErrors {
     let mut object = default.clone();
     let mut at = Some(within);
@@ -197,7 +198,7 @@ fn placed<'a, E: IntoIterator<Item = FieldError>>(
     })
 }
 
-/// Joins a path and a nested field's path. kube-apiserver also puts a dot before an index.
+/// Joins a path and a nested field's path, with a dot even before an index, like kube-apiserver.
 fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
         // An error about the whole value has an empty path.

@@ -1,4 +1,4 @@
-//! Validates the rules in a schema: `x-kubernetes-validations`.
+//! Validates the rules in a schema (`x-kubernetes-validations`).
 
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_json::Json;
@@ -16,8 +16,8 @@ const MOST_EXPENSIVE: usize = 4;
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULES: &str = "x-kubernetes-validations";
 
-/// Reports errors in the text fields of a schema's rules, such as an empty
-/// `rule` or a line break in `message`. Does not check nested schemas.
+/// Reports errors in the text fields of a schema's rules, such as an empty `rule` or a line break in `message`. Does
+/// not check the rules of nested schemas.
 pub(super) fn texts(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let rules = path.member(RULES);
     for (at, source) in RuleSource::all(schema).enumerate() {
@@ -69,8 +69,8 @@ fn has_line_break(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Reports rules that do not compile or cost too much. `errors` contains the errors from other checks of the schema. A
-/// rule is skipped if the schema that contains it, or a nested schema, has an error.
+/// Reports rules that do not compile or that cost too much. `errors` contains the errors from other checks of the
+/// schema. Skips the rules of a schema that has an error or contains a nested schema with an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
     check.schema(schema, path, &Place::ROOT);
@@ -93,7 +93,7 @@ pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut Field
 pub struct RuleCost {
     /// The path from the root of the definition to the field with the expression.
     pub field: String,
-    /// The estimated cost of all evaluations for one object.
+    /// The estimated cost of all evaluations of the expression for one object.
     pub cost: u64,
 }
 
@@ -117,11 +117,10 @@ pub fn costs(definition: &Json) -> Vec<RuleCost> {
 #[derive(Clone, Debug)]
 struct Place {
     level: Level,
-    /// The maximum number of values that one object can contain for this schema. `None` if an enclosing list or map has
-    /// no size limit.
+    /// The maximum number of values that one object can contain for this schema, or `None` if a surrounding list or map
+    /// has no size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost enclosing list whose items have no identity, so that an update cannot match new items
-    /// with old items.
+    /// The path of the outermost surrounding list for which an update cannot match new items with old items.
     uncorrelated: Option<String>,
 }
 

@@ -47,8 +47,8 @@ pub(super) fn all(version: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns the names in a path and the schema of its field. The schema is `None` if the path refers to a map value
-/// without a schema. The path has no escapes, so it cannot name a field with a dot.
+/// Returns the names in a path and the schema of its field, or no schema for a map value without a schema. A path
+/// has no escapes, so it cannot name a field with a dot.
 fn declared<'a>(root: &'a Json, path: &'a str) -> Result<(Vec<&'a str>, Option<&'a Json>), String> {
     let (mut schema, mut names, mut rest) = (Some(root), Vec::new(), path);
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Validates a definition's schema. Validates a schema in a definition. For example, the schema must be structural.
+//! Validates a definition's schema. For example, checks that a schema is structural.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -12,8 +12,8 @@ use crate::structural::Structural;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// The maximum number of list map keys, and the maximum length of a key's default in bytes. Both maximums limit the
-/// cost of comparing items. kube-apiserver does not have these maximums.
+/// The maximum number of list map keys, and the maximum length of a key's default in bytes. Both limits, which
+/// kube-apiserver does not have, bound the cost of comparing items.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
@@ -47,8 +47,8 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// Returns `true` if kube-apiserver can convert the schema to a structural schema. If it cannot, kube-apiserver does
-/// not validate the defaults and CEL rules.
+/// Returns `true` if kube-apiserver can convert the schema to a structural schema. If the conversion fails,
+/// kube-apiserver does not validate the defaults and CEL rules.
 fn is_convertible(schema: &Json, patterns: &mut Patterns) -> bool {
     let has_items = match schema.get("items") {
         Some(Json::Array(_)) => false,
@@ -66,7 +66,7 @@ fn is_convertible(schema: &Json, patterns: &mut Patterns) -> bool {
     is_valid
 }
 
-/// The position of a schema inside the root schema. The position determines the error message for a missing type.
+/// The position of a schema in the root schema, which determines the error message for a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,
@@ -74,7 +74,7 @@ enum Position {
     Item,
 }
 
-/// Reports errors that are unrelated to the rules for structural schemas.
+/// Reports errors other than violations of the rules for structural schemas.
 fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
     let is_set = |key: &str| schema[key] == true;
     if is_set("uniqueItems") {
@@ -288,7 +288,7 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Validates an embedded resource (`x-kubernetes-embedded-resource`). `more` is true if the schema has
+/// Validates an embedded resource (`x-kubernetes-embedded-resource`). `more` is true if the embedded resource has
 /// `additionalProperties`.
 fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldErrors) {
     let type_name = schema.text("/type");

@@ -10,8 +10,8 @@ use crate::validator::MAX_STEPS;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-/// Limits that kube-apiserver does not have. These limits bound the memory for kinds and tables. Each version becomes a
-/// kind with a copy of all names, and a table has a cell for each column of each object.
+/// Limits that kube-apiserver does not have. Without these limits, kinds and tables could use too much memory. Each
+/// version becomes a kind with a copy of all names, and a table has a cell for each column of each object.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;
@@ -50,7 +50,7 @@ fn name_error(field: &str, name: &str) -> Option<FieldError> {
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
-/// Validates the schemas, subresources, columns and selectable fields. If a value is the same in all versions, it is
+/// Validates the schemas, subresources, columns and selectable fields. A value that is the same in all versions is
 /// validated once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();

@@ -1,7 +1,7 @@
-//! Formats of digits: ISBNs, credit card numbers and social security numbers.
+//! Checks ISBNs, credit card numbers and social security numbers.
 
-/// Returns `true` if the digits have a known card issuer's prefix and a valid Luhn checksum. Other characters are
-/// ignored.
+/// Returns `true` if the digits have a known card issuer's prefix and a valid Luhn checksum. Ignores all
+/// characters that are not digits.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     let spelt: String = text.chars().filter(char::is_ascii_digit).collect();

@@ -11,7 +11,7 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// If a word begins with one of these prefixes, it is a unit.
+/// A word that begins with one of these prefixes is a unit of time.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
@@ -36,7 +36,7 @@ fn is_go_duration(text: &str) -> bool {
     false
 }
 
-/// Converts the first number and its unit to nanoseconds. Returns the nanoseconds and the rest of the string.
+/// Converts the first number and its unit to nanoseconds, and also returns the remaining string.
 fn first_number(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let fraction = rest.strip_prefix('.').unwrap_or("");
@@ -54,7 +54,7 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
 }
 
-/// Returns `true` if a known unit follows a number in the text. Returns `None` if a number is too large.
+/// Returns `true` if a known unit follows a number in the text, or `None` if a number is too large.
 fn numbers_with_units(text: &str) -> Option<bool> {
     let (mut rest, mut found) = (text, false);
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {

@@ -1,12 +1,13 @@
-//! Email addresses according to RFC 5322: `a@b.c`, `Name <a@b.c>`, or a group with one address.
+//! Email addresses according to RFC 5322, in the form `a@b.c`, `Name <a@b.c>`, or a group with one address.
 
-/// Returns `true` for a single email address. The parser is not recursive, so comments can be nested to any depth.
+/// Returns `true` for a single email address. The parser is not recursive, so the nesting of comments cannot
+/// overflow the stack.
 pub(super) fn is_email(text: &str) -> bool {
     let mut rest = text;
     addresses(&mut rest, true) == Some(1) && skip_comments(&mut rest).is_some() && rest.is_empty()
 }
 
-/// Reads an address, or a group if `groups` is true. Returns the number of addresses.
+/// Reads an address, or a group if `groups` is true, and returns the number of addresses.
 fn addresses(rest: &mut &str, groups: bool) -> Option<usize> {
     skip_blanks(rest);
     let start = *rest;

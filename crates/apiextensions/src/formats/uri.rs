@@ -20,7 +20,7 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     is_authority(scheme, authority) && is_escaped(path)
 }
 
-/// Splits the string into a scheme, which may be empty, and the rest. Returns `None` if the string begins with a colon.
+/// Splits a URI into a scheme, which may be empty, and the remaining text, or returns `None` if it begins with a colon.
 fn scheme(text: &str) -> Option<(&str, &str)> {
     let without_scheme = Some(("", text));
     for (at, c) in text.char_indices() {
@@ -73,7 +73,7 @@ fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns `true` if all of these characters are allowed in a host. Only percent signs and non-ASCII bytes may be
+/// Returns `true` if a host may contain all of these characters. Only percent signs and non-ASCII bytes may be
 /// percent-encoded.
 fn is_host_text(host: &str) -> bool {
     let is_allowed = |escape: &str| escape.starts_with("25") || escape.starts_with(|c: char| c > '7');

@@ -39,7 +39,8 @@ impl<'a> RuleSource<'a> {
         text.trim().into()
     }
 
-    /// Returns the JSON that Go writes for the `ValidationRule`. Errors about the rule contain this JSON.
+    /// Returns the JSON that Go writes for the `ValidationRule`. Error messages about the rule contain this
+    /// JSON.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();
@@ -79,8 +80,7 @@ impl RuleEnvironments {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub program: Result<Program, String>,
-    /// The compiled message expression. `None` if the rule has no message expression or the rule itself does not
-    /// compile.
+    /// The compiled message expression, or `None` if the rule has none or does not compile itself.
     pub message: Option<Result<Program, String>>,
 }
 
@@ -107,11 +107,11 @@ impl Compiled {
 pub(super) struct CompiledRule {
     pub(super) program: Program,
     pub(super) message_program: Option<Program>,
-    /// The message for a violation, if the message expression does not return a message.
+    /// The error message for a violation, for use if the message expression does not return a message.
     pub(super) message: String,
     pub(super) name: String,
     pub(super) reason: FieldErrorType,
-    /// The field path in errors about violations, relative to the validated value and without a leading dot.
+    /// The field path in errors about violations, relative to the validated value, without a leading dot.
     pub(super) field_path: String,
     pub(super) has_optional_old_self: bool,
     pub(super) uses_old_self: bool,

@@ -8,12 +8,12 @@ use super::RuleTree;
 use crate::ratchet::is_unchanged;
 use crate::structural::Structural;
 
-/// The old value that corresponds to a new value in an update. Also determines whether a violation of an unchanged
-/// value becomes a warning.
+/// The old value that corresponds to a new value in an update. A `Correlation` also determines whether a violation of
+/// an unchanged value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same path. Rules access it as `oldSelf`. `None` if there is no old value, or if the new
-    /// value is in a list whose items cannot be matched with the old items.
+    /// The old value at the same path, which rules access as `oldSelf`. The old value is `None` if the object is new,
+    /// or if the new value is in a list whose items cannot be matched with old items.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
@@ -21,13 +21,13 @@ pub(super) struct Correlation<'a> {
 /// Determines whether a violation becomes a warning because the update does not change the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ratchet {
-    /// A violation becomes a warning if the value equals its old value.
+    /// A violation becomes a warning if the new value equals the old one.
     Compare,
-    /// The value is a list item that cannot be matched with an old item. The boolean is `true` if the enclosing list is
-    /// unchanged. A violation becomes a warning if the list is unchanged.
+    /// The value is in a list item that cannot be matched with an old item. If the boolean is `true`, the surrounding
+    /// list is unchanged, so that a violation becomes a warning.
     Above(bool),
-    /// A violation never becomes a warning. This variant is used for new objects, for defaults in a definition, and for
-    /// `kind` and `apiVersion`.
+    /// Every violation is an error. This variant applies to new objects, to defaults in a definition, and to `kind` and
+    /// `apiVersion`.
     Never,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet: Ratchet::Never }
     }
 
-    /// Returns `true` if the value is unchanged and a violation therefore becomes a warning.
+    /// Returns `true` if the value is unchanged, so that a violation becomes a warning.
     pub(super) fn is_unchanged(&self, shape: &Structural, value: &Json) -> bool {
         match self.ratchet {
             Ratchet::Compare => self.old.is_some_and(|old| is_unchanged(shape, value, old)),

@@ -16,18 +16,18 @@ const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Evaluates the rules for an object. `shape` must be the schema of the rule tree. For an update, `old` is the stored
-/// object.
+/// Evaluates the rules for an object. `shape` is the schema that the rule tree was compiled from. `old` is the stored
+/// object if the request is an update.
 ///
-/// If the value is unchanged, a violation becomes a warning, unless the rule uses `oldSelf`. If the total cost exceeds
-/// the budget, the remaining rules are not evaluated.
+/// A violation of an unchanged value becomes a warning, unless the rule uses `oldSelf`. If the total cost exceeds the
+/// budget, the remaining rules are skipped.
 pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut run = Run::new(OBJECT_BUDGET, false);
     run.value((tree, shape), object, Correlation::of_object(old), FieldPath::Start(""));
     run.errors
 }
 
-/// The remaining cost budget of the rules that validate a schema's defaults. `None` if the budget is exhausted.
+/// The remaining cost budget of the rules that validate a schema's defaults, or `None` if it is exhausted.
 #[derive(Debug)]
 pub(crate) struct DefaultBudget(Option<u64>);
 
@@ -38,10 +38,10 @@ impl Default for DefaultBudget {
 }
 
 impl DefaultBudget {
-    /// Evaluates the rules for a default. `shape` must be the schema of the rule tree.
+    /// Evaluates the rules for a default. `shape` is the schema that the rule tree was compiled from.
     ///
     /// As in kube-apiserver, the rules must accept the default both as an unchanged value and as a new value. If the
-    /// budget is exhausted, the rules are not evaluated.
+    /// budget is exhausted, this method evaluates no rules.
     pub(crate) fn evaluate(&mut self, tree: &RuleTree, shape: &Structural, default: &Json) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let Some(budget) = self.0 else { return errors };
@@ -60,8 +60,8 @@ impl DefaultBudget {
     }
 }
 
-/// A rule's variables. Unlike an [`Activation`](pintle_cel::Activation), this type does not allocate memory on the
-/// heap.
+/// The variables of a rule. Unlike an [`Activation`](pintle_cel::Activation), this type does not allocate memory on
+/// the heap.
 struct RuleVariables<'a> {
     value: Result<Value<'a>, Failure>,
     old: Option<Result<Value<'a>, Failure>>,
@@ -91,8 +91,8 @@ struct Run {
     errors: FieldErrors,
     budget: u64,
     is_over: bool,
-    /// Whether the rules validate a default in a new definition. In this case, a rule that does not compile is an
-    /// error. For a stored definition, such a rule is skipped.
+    /// Whether the rules validate a default in a new definition. For such a default, a rule that does not compile is
+    /// an error. For a stored definition, a rule that does not compile is skipped.
     is_default: bool,
 }
 
@@ -108,7 +108,7 @@ impl Run {
         correlation: Correlation<'_>,
         path: FieldPath<'_>,
     ) {
-        // Rules are not evaluated for a null value. The enclosing schema's rules can check for null.
+        // Skip the rules for a null value, because the rules of the surrounding schema can check for null.
         if value.is_null() || self.is_over {
             return;
         }
@@ -182,7 +182,7 @@ impl Run {
         }
     }
 
-    /// Evaluates a rule. If the rule is violated, returns the error message for the user.
+    /// Evaluates a rule, and returns an error message for the user if the object violates the rule.
     fn evaluate(&mut self, rule: &CompiledRule, variables: &RuleVariables<'_>) -> Result<bool, String> {
         let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
         let error = match result {
@@ -205,7 +205,7 @@ impl Run {
     }
 
     /// Subtracts a failed evaluation's cost from the remaining budget. If the evaluation exceeded a limit, returns a
-    /// message, and the remaining rules are not evaluated.
+    /// message and stops the evaluation of all remaining rules.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());
@@ -262,7 +262,7 @@ impl Run {
     }
 }
 
-/// Formats a path for a message. The root path is `<nil>`.
+/// Formats a path for a message, with `<nil>` for the root path.
 fn text(path: FieldPath<'_>) -> String {
     match path {
         FieldPath::Start("") => "<nil>".into(),
@@ -270,7 +270,7 @@ fn text(path: FieldPath<'_>) -> String {
     }
 }
 
-/// Returns the value in the format for messages, or `None` for an object or a list.
+/// Returns the value that error messages show, or `None` for an object or a list.
 fn shown<'a>(tree: &RuleTree, value: &'a Json) -> Option<&'a Json> {
     (!matches!(tree.type_name.as_str(), "object" | "array")).then_some(value)
 }

@@ -1,4 +1,4 @@
-//! Parses a rule's `fieldPath`, which is the path from the validated value to a nested value. The path consists of
+//! Parses a rule's `fieldPath`, which is the path from the validated value to a nested value. This path consists of
 //! fields and map keys, for example `.spec.labels['example.com/tier']`.
 
 use pintle_json::Json;
@@ -7,8 +7,8 @@ pub(crate) fn is_valid(path: &str, schema: &Json) -> bool {
     normalised(path, schema).is_some()
 }
 
-/// Returns the path in the notation of error messages, such as `spec.labels[example.com/tier]`. There is no leading
-/// dot. Returns `None` if the path does not refer to a field of the schema.
+/// Returns the path as error messages show it, without a leading dot, such as `spec.labels[example.com/tier]`.
+/// Returns `None` if the path does not refer to a field of the schema.
 pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     let (mut left, mut schema, mut written) = (path, schema, String::new());
     while !left.is_empty() {
@@ -24,7 +24,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
                 (if name.is_empty() { None } else { Some(name.to_owned()) }?, after)
             }
         };
-        // If the schema of an object declares fields, the object cannot have other members.
+        // If the schema of an object declares fields, the object cannot have undeclared members.
         if let Some(properties) = schema.get("properties").filter(|properties| properties.is_object()) {
             schema = properties.get(&name)?;
             if !written.is_empty() {
@@ -40,7 +40,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     Some(written)
 }
 
-/// Reads a key in single quotes, with Go's escape sequences. Returns the key and the rest of the string.
+/// Reads a key in single quotes, with Go's escape sequences, and also returns the remaining text.
 fn quoted_key(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let text = text.strip_prefix('\'')?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::{Json, Map, Text};
 
-/// Returns the object's metadata. Creates the metadata first if it is absent or not an object.
+/// Returns the object's metadata, and creates it first if it is absent or not an object.
 pub fn metadata_mut(object: &mut Json) -> &mut Json {
     if !object.is_object() {
         *object = Json::Object(Map::new());
@@ -20,17 +20,17 @@ pub fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object["metadata"].get(name)
 }
 
-/// Returns the name, or an empty string if the object has no name.
+/// Returns the object's name, or an empty string if it has none.
 pub fn name(object: &Json) -> &str {
     object.text("/metadata/name")
 }
 
-/// Returns the namespace, or an empty string for a cluster-scoped object.
+/// Returns the object's namespace, or an empty string for a cluster-scoped object.
 pub fn namespace(object: &Json) -> &str {
     object.text("/metadata/namespace")
 }
 
-/// Returns the uid, or an empty string if the object has no uid yet.
+/// Returns the object's uid, or an empty string if it has none yet.
 pub fn uid(object: &Json) -> &str {
     object.text("/metadata/uid")
 }
@@ -39,7 +39,7 @@ pub fn finalizers(object: &Json) -> Vec<&str> {
     object.texts("/metadata/finalizers").collect()
 }
 
-/// Sets the finalizers. An empty list removes the field.
+/// Sets the finalizers, or removes the field if the list is empty.
 pub fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     let metadata = metadata_mut(object);
     if finalizers.is_empty() { metadata.unset("finalizers") } else { metadata.set("finalizers", finalizers) }
@@ -83,7 +83,7 @@ pub fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     )]
 }
 
-/// Returns `true` if two objects differ. Timestamps in managed fields are ignored.
+/// Returns `true` if two objects differ, ignoring timestamps in managed fields.
 pub fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");

@@ -5,8 +5,8 @@ use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object that is serialized with the members kind, apiVersion and metadata first. The members of the metadata are
-/// also ordered.
+/// An object that is serialized with the members kind, apiVersion and metadata first. The members of the metadata
+/// also have a fixed order.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordered<'a>(pub &'a Json);
 

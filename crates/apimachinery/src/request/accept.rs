@@ -51,7 +51,7 @@ impl Clause {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the requested transformation. If the clause requests no transformation, the fields are empty.
+    /// Returns the requested transformation. The fields are empty if the clause requests no transformation.
     pub fn transform(&self) -> RequestedTransform {
         let parameter_text = |name| self.parameter(name).unwrap_or_default().to_owned();
         RequestedTransform { name: parameter_text("as"), group: parameter_text("g"), version: parameter_text("v") }
@@ -66,7 +66,7 @@ impl Clause {
         u8::from(self.kind == "*") + u8::from(matches!(self.subtype.as_str(), "*" | ""))
     }
 
-    /// Returns the clause's media type. A wildcard selects JSON.
+    /// Returns the clause's media type, which is JSON for a wildcard.
     pub fn media(&self) -> Option<Media> {
         match (self.kind.as_str(), self.subtype.as_str()) {
             ("application", "json" | "*") | ("*", "*" | "") => Some(Media::Json),

@@ -1,4 +1,4 @@
-//! Request options from a request's query or body, and their validation.
+//! Request options from the query or body of a request, and their validation.
 
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
@@ -11,14 +11,14 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, is_printable};
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     pub dry_run: bool,
-    /// The field manager. If the field manager is empty, the server uses a name derived from the user agent.
+    /// The field manager, or an empty string if the server derives its name from the user agent.
     pub field_manager: String,
     pub field_validation: FieldValidation,
-    /// Whether an apply request takes over fields that are owned by other field managers.
+    /// Whether an apply request takes over fields that other field managers own.
     pub force: bool,
 }
 
-/// How an object is written.
+/// How a request writes an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Post,
@@ -72,7 +72,7 @@ pub struct ListOptions {
     pub field_selector: String,
     pub resource_version: String,
     pub version_match: Option<ResourceVersionMatch>,
-    /// The maximum number of objects per page of a list. `None` means no limit.
+    /// The maximum number of objects per page of a list, or `None` for no limit.
     pub limit: Option<u64>,
     pub continue_token: String,
     pub watch: bool,
@@ -84,7 +84,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Parses the query. Call [`check`](Self::check) to validate the combination of options.
+    /// Parses the query. Call [`check`](Self::check) afterwards to validate the combination of options.
     pub fn parse(query: &Query) -> Outcome<Self> {
         let limit = query.integer("limit")?;
         let timeout = query.integer("timeoutSeconds")?;
@@ -117,8 +117,8 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // A watch without a resource version begins with the current objects, so the rules for initial events also
-        // apply to such a watch.
+        // A watch without a resource version begins with the current objects, so the rules for initial events
+        // apply to it as well.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
@@ -207,7 +207,7 @@ impl DeleteOptions {
         options.checked(policy, query.all("dryRun"))
     }
 
-    /// Parses the body of a DELETE request. If there is a body, the query is ignored.
+    /// Parses the body of a DELETE request. A body replaces the options in the query.
     pub fn from_body(body: &Json) -> Outcome<Self> {
         if body.is_null() {
             return Ok(Self::default());
@@ -308,8 +308,8 @@ fn wrong_type(value: &Json, field: &str, of: &str) -> Failure {
     Failure::bad_request(format!("json: cannot unmarshal {what} into Go struct field {field} of type {of}"))
 }
 
-/// Returns the message for a body that is not a DeleteOptions object. kube-apiserver registers some kinds in each
-/// version.
+/// Returns the message for a body that is not a DeleteOptions object, which depends on whether kube-apiserver
+/// registers the kind.
 fn other_kind(version: &str, kind: &str) -> String {
     match (version, kind) {
         ("v1", "Status" | "APIVersions" | "APIGroup" | "APIGroupList" | "APIResourceList") => {

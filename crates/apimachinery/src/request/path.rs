@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode;
 
-/// The target of a request path. The target may be a resource that the server does not serve.
+/// The target of a request path, which may be a resource that the server does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
@@ -18,22 +18,22 @@ pub enum Target {
 pub struct ResourcePath {
     pub group: String,
     pub version: String,
-    /// The namespace. Empty for cluster-scoped paths and for requests across all namespaces. For a Namespace, this is
-    /// the name of the object, as authorizers expect.
+    /// The namespace, or an empty string for cluster-scoped paths and for requests across all namespaces. For a
+    /// Namespace, this field contains the name of the object, as authorizers expect.
     pub namespace: String,
     /// The plural name, such as `pods`.
     pub resource: String,
-    /// The name of the object. Empty for a collection.
+    /// The name of the object, or an empty string for a collection.
     pub name: String,
     pub subresource: String,
-    /// The segments after the subresource.
+    /// The path segments after the subresource.
     pub rest: Vec<String>,
     /// Whether the path contains a namespace before the resource.
     pub in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub old_watch: bool,
     /// Whether the path has the deprecated form `/api/v1/proxy/…`, which the server does not serve. If `true`, `rest`
-    /// contains the segments after the name.
+    /// contains the path segments after the name.
     pub old_proxy: bool,
 }
 
@@ -54,7 +54,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// Parses the segments after the group. The first segment is the version, and at least one more segment must
+    /// Parses the path segments after the group. The first segment is the version, and at least one more segment must
     /// follow.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the query part of a URL. Parameters with an invalid escape or an unescaped `;` are dropped.
+    /// Parses the query part of a URL. Drops parameters with an invalid escape or an unescaped `;`.
     pub fn parse(text: &str) -> Self {
         let parts = text.split('&').filter(|part| !part.is_empty() && !part.contains(';'));
         Self(
@@ -37,12 +37,13 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses a boolean. `0` and `false` (in any case) are false. All other values are true, even an empty value.
+    /// Parses the parameter `name` as a boolean. Only `0` and `false` (in any letter case) are false. All
+    /// values except `0` and `false` are true, even an empty one.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }
 
-    /// Parses an integer. Fails if the value is not an integer.
+    /// Parses the parameter `name` as an integer, and fails for any other value.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
         let Some(text) = self.first(name) else { return Ok(None) };
         parse_int(text).map(Some)
@@ -65,7 +66,7 @@ pub fn parse_int(text: &str) -> Result<i64, Failure> {
     Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}")))
 }
 
-/// Decodes percent escapes and `+`. Returns `None` if the string contains an invalid escape.
+/// Decodes percent escapes and `+`, or returns `None` if the string contains an invalid escape.
 fn decode(text: &str) -> Option<String> {
     if has_broken_escape(text) {
         return None;

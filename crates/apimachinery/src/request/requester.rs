@@ -1,4 +1,4 @@
-//! The requesting user, with the state of the request, such as its deadline and warnings.
+//! The requesting user, and data of the request such as its deadline and warnings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,11 +11,12 @@ use super::user::User;
 use super::webhook_calls::WebhookCalls;
 use crate::failure::{Failure, Outcome};
 
-/// The maximum number of stored warnings. A response can contain only a few warnings.
+/// The maximum number of stored warnings. A response can contain only a few of them.
 const MAX_WARNINGS: usize = 1024;
 
-/// The requesting user, and the state of the request. All clones share the warnings, the annotations, the webhook calls
-/// and the permit. The server sends the warnings and records the annotations even if the request fails.
+/// The requesting user, and data that all attempts to process the request share. All clones share the warnings, the
+/// annotations, the webhook calls and the permit. The server sends the warnings and records the annotations even if the
+/// request fails.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     pub user: User,
@@ -44,8 +45,7 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Returns `true` if the deadline has passed. After the deadline, the client has already received a timeout
-    /// response.
+    /// Returns `true` if the deadline has passed. The client has then already received a timeout response.
     pub fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -56,7 +56,7 @@ impl Requester {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
-    /// Returns the webhook calls of the request. Returns `None` if the request calls no webhooks, like the server's own
+    /// Returns the webhook calls of the request, or `None` if the request calls no webhooks, like the server's own
     /// writes.
     pub fn webhooks(&self) -> Option<&WebhookCalls> {
         self.shared.webhooks.get()
@@ -72,18 +72,18 @@ impl Requester {
         *self.permit() = permit;
     }
 
-    /// Releases the permit to process the request's body. Call this method before a long wait, because the permits are
-    /// needed for the bodies of other requests.
+    /// Releases the permit to process the request's body. Call this method before a long wait, because other requests
+    /// need permits for their bodies.
     pub fn release_permit(&self) {
         self.keep_permit(None);
     }
 
-    /// Waits for another server without the permit to process the request's body. Then waits for an equal permit,
-    /// because the next attempt processes the body again.
+    /// Releases the permit to process the request's body, and waits for another server. After the wait, acquires an
+    /// equal permit, because the next attempt processes the body again.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, `wait` is dropped, and the requester has no permit.
+    /// Dropping the future drops `wait`, and leaves the requester without a permit.
     pub async fn without_permit<T>(&self, wait: impl Future<Output = T>) -> T {
         let released = self.permit().take().map(|permit| (permit.semaphore().clone(), permit.num_permits()));
         let result = wait.await;
@@ -95,7 +95,7 @@ impl Requester {
     }
 
     /// Returns a copy of the current warnings and annotations, or `None` if the request calls no webhooks. Call this
-    /// method before each attempt to process the request. An attempt ends early if a webhook must be called first.
+    /// method before each attempt to process the request, because a webhook call can end the attempt early.
     pub fn notes_before_attempt(&self) -> Option<Notes> {
         self.webhooks().map(|_| self.notes().clone())
     }
@@ -107,7 +107,7 @@ impl Requester {
         }
     }
 
-    /// Fails if a webhook conversion that the request needs is missing or has failed. If this check fails, the request
+    /// Fails if a webhook conversion that the request needs is missing or has failed. After this failure, the request
     /// must not write.
     pub fn check_conversions(&self) -> Outcome<()> {
         let Some(calls) = self.webhooks() else { return Ok(()) };
@@ -117,7 +117,7 @@ impl Requester {
         if calls.has_missing() { Err(Failure::waiting()) } else { Ok(()) }
     }
 
-    /// Returns the uid for a new object. All attempts to process the request get the same uid.
+    /// Returns the uid for a new object, which is the same for all attempts to process the request.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
         match self.webhooks() {
             None => generate(),
@@ -125,7 +125,7 @@ impl Requester {
         }
     }
 
-    /// Returns the time of the write. All attempts to process the request get the same time.
+    /// Returns the time of the write, which is the same for all attempts to process the request.
     pub fn now(&self, read: impl FnOnce() -> Timestamp) -> Timestamp {
         match self.webhooks() {
             None => read(),
@@ -133,7 +133,7 @@ impl Requester {
         }
     }
 
-    /// Returns the generated name with index `at`. All attempts to process the request get the same name.
+    /// Returns the generated name with index `at`, which is the same for all attempts to process the request.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         match self.webhooks() {
             None => generate(),
@@ -141,7 +141,7 @@ impl Requester {
         }
     }
 
-    /// Adds a warning to the response. A repeated warning is dropped.
+    /// Adds a warning to the response, unless it already contains the same warning.
     pub fn warn(&self, text: String) {
         let mut notes = self.notes();
         if notes.warnings.len() < MAX_WARNINGS && notes.known.insert(text.clone()) {

@@ -1,6 +1,6 @@
 //! The supported subresources.
 
-/// The subresource in a request path. `None` means the object itself.
+/// The subresource in a request path, or `None` for the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Subresource {
     #[default]
@@ -47,12 +47,12 @@ impl Subresource {
         Self::ALL_BUT_NONE.into_iter().find(|subresource| subresource.name() == name)
     }
 
-    /// Returns `true` if this subresource responds with streams without a fixed end.
+    /// Returns `true` if requests to this subresource open streams that have no fixed end.
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
     }
 
-    /// Returns the name in paths and in `managedFields`. The name of [`Self::None`] is empty.
+    /// Returns the name in paths and in `managedFields`, which is empty for [`Self::None`].
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "",

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::validate::{NameRule, name_errors};
 
-/// The administrators' group. Members of this group have all permissions.
+/// The administrators' group, whose members have all permissions.
 pub const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -47,7 +47,7 @@ impl User {
         Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user. Adds nothing if the
+    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user. Adds no group if the
     /// user already has this group or the group `system:unauthenticated`.
     pub fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
@@ -62,7 +62,7 @@ impl User {
     }
 }
 
-/// A user's groups in their original order. Lookups are fast even with many groups.
+/// A user's groups in their original order, with fast lookups even for many groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups(Arc<GroupSet>);
 

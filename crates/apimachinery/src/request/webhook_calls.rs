@@ -1,4 +1,4 @@
-//! A request's webhook calls.
+//! The webhook calls of a request.
 //!
 //! Write attempts are synchronous, so they cannot wait for a webhook. If an attempt needs a webhook's response, it
 //! records the webhook call and fails. The server then calls the webhook and starts a new attempt, which finds the
@@ -14,14 +14,14 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// A webhook call. The type does not implement `Debug`, because the review can contain a Secret.
+/// A webhook call, without `Debug`, because the review can contain a Secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WebhookCall {
     /// Identifies the webhook and the admission run that calls it. A URL is not enough, because two webhooks can have
     /// the same URL.
     pub id: String,
     pub client: Arc<WebhookClient>,
-    /// The review as JSON. The uid of the review is empty, because the server generates it when it performs the call.
+    /// The review as JSON. This review has no uid, because the server generates the uid when it performs the call.
     pub review: String,
 }
 
@@ -30,10 +30,9 @@ pub struct WebhookCall {
 pub struct WebhookClient {
     /// The URL without a query.
     pub url: String,
-    /// The Service as `namespace/name:port`. Empty if the webhook configuration contains a URL.
+    /// The Service as `namespace/name:port`, or an empty string if the webhook configuration contains a URL.
     pub service: String,
-    /// The PEM certificates of the trusted authorities. If empty, the certificate authorities of the system are
-    /// trusted.
+    /// The PEM certificates of the trusted authorities, or nothing to trust the certificate authorities of the system.
     pub ca_bundle: Vec<u8>,
     pub timeout_seconds: u32,
 }
@@ -71,14 +70,14 @@ pub struct ConversionWebhook {
     pub is_v1: bool,
 }
 
-/// An object that a webhook must convert. The type does not implement `Debug`, because the object can contain a Secret.
+/// An object that a webhook must convert, without `Debug`, because it can be a Secret.
 #[derive(Clone)]
 pub struct MissingConversion {
     pub webhook: Arc<ConversionWebhook>,
     pub from: String,
     pub to: String,
-    /// The object with its `apiVersion` and `kind`, but without its resourceVersion. As
-    /// in kube-apiserver, webhooks do not see the resourceVersion of a stored object.
+    /// The object with its `apiVersion` and `kind`, but without its resourceVersion. As in kube-apiserver, webhooks do
+    /// not see the resourceVersion of a stored object.
     pub object: Arc<Json>,
 }
 
@@ -91,18 +90,17 @@ pub struct WebhookAnswer {
     pub body: Result<Arc<str>, String>,
 }
 
-/// The webhook responses for one request, and the calls that the last attempt still needs.
+/// The webhook responses for one request, and the calls that its last attempt still needs.
 #[derive(Clone, Default)]
 pub struct WebhookCalls(Arc<Mutex<Calls>>);
 
 #[derive(Default)]
 struct Calls {
-    /// The responses. The flag is `true` if an attempt has used the response since the last call of
+    /// The responses to webhook calls. Each flag is `true` if an attempt has used the response since the last call of
     /// `take_missing_calls`.
     answers: HashMap<WebhookCall, (WebhookAnswer, bool)>,
     missing_calls: Vec<WebhookCall>,
-    /// The results of conversions, or the reasons why they failed. The keys are the requested version and the object's
-    /// JSON.
+    /// The results of conversions, or the reasons why they failed, by requested version and the object's JSON.
     conversions: HashMap<(String, String), Result<Arc<Json>, String>>,
     missing_conversions: Vec<MissingConversion>,
     /// The error of the first failed conversion that an attempt needed.
@@ -113,7 +111,7 @@ struct Calls {
 }
 
 impl WebhookCalls {
-    /// Returns the response to a webhook call. If there is no response yet, records the call and returns `None`.
+    /// Returns the response to a webhook call, or records the call and returns `None` if there is no response yet.
     pub fn find_answer(&self, call: WebhookCall) -> Option<WebhookAnswer> {
         let mut calls = self.calls();
         if let Some((answer, is_used)) = calls.answers.get_mut(&call) {
@@ -125,8 +123,8 @@ impl WebhookCalls {
     }
 
     /// Takes the webhook calls whose responses were missing in the last attempt. Forgets the responses that no attempt
-    /// has used since the previous call of this method. Their reviews contain an old state of the object, or an object
-    /// that the request has already processed.
+    /// has used since the previous call of this method. The reviews of such responses contain an old state of the
+    /// object, or an object that the request has already processed.
     pub fn take_missing_calls(&self) -> Vec<WebhookCall> {
         let mut calls = self.calls();
         calls.answers.retain(|_, (_, is_used)| std::mem::take(is_used));
@@ -137,9 +135,9 @@ impl WebhookCalls {
         self.calls().answers.insert(call, (answer, false));
     }
 
-    /// Returns the webhook's conversion of the object to the version `to`. The conversion does not contain the original
-    /// metadata. Returns `None` if the object is not converted yet, or if the conversion failed. Without a conversion,
-    /// the attempt must not write anything.
+    /// Returns the webhook's conversion of the object to the version `to`. The converted object does not contain the
+    /// original metadata. Returns `None` if the object has not been converted yet, or if the conversion failed. After
+    /// `None`, the attempt must not write anything.
     pub fn find_conversion(
         &self,
         webhook: &Arc<ConversionWebhook>,
@@ -189,13 +187,13 @@ impl WebhookCalls {
         self.calls().conversion_error.take()
     }
 
-    /// Forgets all conversions. A watch calls this method after each event.
+    /// Forgets all conversions, which a watch does after each event.
     pub fn forget_conversions(&self) {
         let mut calls = self.calls();
         (calls.conversions, calls.missing_conversions, calls.conversion_error) = Default::default();
     }
 
-    /// Returns the uid for a new object. All attempts to process the request get the same uid.
+    /// Returns the uid for a new object, which is the same for all attempts to process the request.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
         self.calls().uid.get_or_insert_with(generate).clone()
     }
@@ -205,7 +203,7 @@ impl WebhookCalls {
         *self.calls().now.get_or_insert_with(read)
     }
 
-    /// Returns the generated name with index `at`. All attempts to process the request get the same name.
+    /// Returns the generated name with index `at`, which is the same for all attempts to process the request.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         let mut calls = self.calls();
         if calls.generated_names.len() <= at {
@@ -219,7 +217,7 @@ impl WebhookCalls {
     }
 }
 
-/// Omits the reviews, which can contain a Secret.
+/// The `Debug` output omits the reviews, because they can contain a Secret.
 impl fmt::Debug for WebhookCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebhookCalls").finish_non_exhaustive()
@@ -252,7 +250,7 @@ mod tests {
         assert_eq!(calls.take_missing_calls().len(), 1);
     }
 
-    /// A deletecollection request calls two webhooks for each object, one after the other.
+    /// A deletecollection request in this test calls two webhooks for each object, one after the other.
     #[test]
     fn answers_of_earlier_attempts_are_forgotten() {
         let calls = WebhookCalls::default();

@@ -9,7 +9,7 @@ use pintle_meta::StatusCause;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     pub reason: FieldErrorType,
-    /// The path, such as `spec.containers[0].name`.
+    /// The path of the field, such as `spec.containers[0].name`.
     pub field: String,
     /// The message without the path, such as `Invalid value: "x": why`.
     pub message: String,
@@ -41,7 +41,7 @@ pub enum FieldErrorType {
 }
 
 impl FieldErrorType {
-    /// Returns the `reason` of a Status cause.
+    /// Returns the error type as the `reason` of a Status cause.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -59,7 +59,7 @@ impl FieldErrorType {
 }
 
 impl FieldError {
-    /// Creates an error with a complete message.
+    /// Creates a field error with a complete message.
     pub fn new(reason: FieldErrorType, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, field: field.into(), message: message.into() }
     }
@@ -124,24 +124,23 @@ impl FieldError {
     }
 }
 
-/// The validation errors of an object, in order and up to a maximum total size. Each field can cause an error that is
-/// as long as the object. Without a maximum, the errors about an object of a few megabytes could take gigabytes of
-/// memory.
+/// The validation errors of an object, in order and up to a maximum total size. A single field can cause an error
+/// that is as long as the object. Without a maximum size, the errors about an object of a few megabytes could take
+/// gigabytes of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     all: Vec<FieldError>,
     /// The total size of all errors and warnings, in bytes.
     size: usize,
-    /// Messages about violations that do not reject the object. The client receives these messages as warnings.
+    /// Messages about violations that do not reject the object, which the client receives as warnings.
     warnings: Vec<String>,
 }
 
-/// The maximum total size of all errors and warnings, in bytes. A client would not benefit from more errors in a
-/// response.
+/// The maximum total size of all errors and warnings, in bytes. More errors in one response would not help a client.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
-    /// Adds an error unless the size limit is reached. `error` is called only if the error is added.
+    /// Adds an error unless the size limit is reached. `add` calls `error` only if it adds the error.
     pub fn add(&mut self, error: impl FnOnce() -> FieldError) {
         if self.size < MAX_ERROR_BYTES {
             let error = error();
@@ -150,7 +149,7 @@ impl FieldErrors {
         }
     }
 
-    /// Adds the errors of `more`.
+    /// Adds the validation errors in `more`.
     pub fn and(mut self, more: impl IntoIterator<Item = FieldError>) -> Self {
         self.extend(more);
         self
@@ -193,12 +192,12 @@ impl FieldErrors {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Returns `true` if there are no errors. A collection without errors can contain warnings.
+    /// Returns `true` if there are no errors. The collection can still contain warnings.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Returns the paths of the fields with errors.
+    /// Returns the paths of the fields that have errors.
     pub fn fields(&self) -> Vec<String> {
         self.all.iter().map(|error| error.field.clone()).collect()
     }
@@ -213,7 +212,7 @@ impl FieldErrors {
         self.size
     }
 
-    /// Returns `true` if the size limit is reached. Callers can then stop validating.
+    /// Returns `true` if the size limit is reached, so that callers can stop validating.
     pub fn is_full(&self) -> bool {
         self.size >= MAX_ERROR_BYTES
     }

@@ -1,4 +1,4 @@
-//! Rules for names and annotation keys. `pintle_meta` contains the rules for labels.
+//! Rules for names and annotation keys. The rules for labels are in `pintle_meta`.
 
 use std::net::IpAddr;
 
@@ -36,8 +36,8 @@ const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 /// true, `name` is the prefix of a generated name and may end with `-`.
 pub fn name_errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     let masked_name;
-    // A trailing dash is valid, because the generated suffix follows it. Like kube-apiserver, this function does not
-    // validate the byte before the dash.
+    // Accept a trailing dash of a prefix, because the generated suffix follows it. Like kube-apiserver, this function
+    // does not validate the byte before the dash.
     let start = if is_prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
         Some(start) => {
@@ -67,8 +67,8 @@ pub fn name_errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     }
 }
 
-/// Returns the reason why `key` is not a valid annotation key. The key must follow the rules for label keys, but letter
-/// case is ignored.
+/// Returns the reason why `key` is not a valid annotation key. The key must follow the rules for label keys, ignoring
+/// letter case.
 pub fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }

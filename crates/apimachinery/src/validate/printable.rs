@@ -6,8 +6,9 @@ use regex::Regex;
 
 static PRINTABLE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$").ok());
 
-/// Returns the result of Go's `unicode.IsPrint`: `true` for letters, marks, numbers, punctuation, symbols
-/// and the ASCII space. Other spaces, format characters and control characters are not printable.
+/// Returns the result of Go's `unicode.IsPrint`, which is `true` for letters, marks, numbers,
+/// punctuation, symbols and the ASCII space. Other spaces, format characters and control characters are
+/// not printable.
 pub fn is_printable(c: char) -> bool {
     match c {
         ' '..='~' => true,

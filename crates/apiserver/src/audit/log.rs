@@ -1,4 +1,4 @@
-//! The audit log. Values that many records share are stored only once.
+//! The audit log. The log stores a value only once, even if many records contain this value.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +38,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The fields that are usually the same for all requests of one client for one resource. Equal values are stored once.
+/// The fields that are usually the same for all requests of one client for one resource. The log stores equal values only once.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,

@@ -33,7 +33,7 @@ pub(crate) struct Definitions {
     /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
     terminating: BTreeSet<Key>,
-    /// The served resources. Each value is the definition that was last used to update the API.
+    /// Maps each served resource to the definition that was last used to update the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
@@ -160,8 +160,8 @@ impl Definitions {
         self.serve_as(registry, resource, definition);
     }
 
-    /// Serves the kinds of a newly established definition. Must run before the status is written, because clients may
-    /// use the resource as soon as they observe the status.
+    /// Serves the kinds of a newly established definition. The caller must call this method before it writes the
+    /// status, because clients may use the resource as soon as they observe the status.
     fn serve_newly_established(&mut self, registry: &Registry, key: &Key, settled: &Json) {
         let resource = pintle_apiextensions::resource(settled);
         if pintle_apiextensions::is_established(settled)
@@ -217,8 +217,8 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = store_name(&resource);
         let objects = all(registry, &store.to_string());
-        // A deleted definition can have objects even if none of its versions is served. Delete such objects through the
-        // storage version.
+        // A deleted definition can have objects even if none of its versions is served. Delete the remaining objects
+        // through the storage version.
         let storage_version_kind =
             || pintle_apiextensions::storage_version_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
@@ -228,7 +228,7 @@ impl Definitions {
             return true;
         };
         for (_, object) in objects {
-            // Stop if the definition was recreated with the same name. The new definition owns the remaining objects.
+            // Stop if the definition was recreated with the same name. The remaining objects belong to the new definition.
             let current = registry.db.get(DEFINITIONS, metadata::name(definition));
             if !current.is_some_and(|current| current.uid() == metadata::uid(definition) && current.is_deleting()) {
                 return true;
@@ -236,7 +236,7 @@ impl Definitions {
             if !object.is_deleting() {
                 offload::work_on(object.weight()).await;
                 let target = RequestTarget::new(kind.clone(), &object.namespace(), &object.name());
-                // Deleting these objects bypasses admission.
+                // Deleting the custom resources of a deleted definition bypasses admission.
                 if let Err(failure) = registry.delete_if(&target, &DeleteOptions::default(), |_| Ok(())) {
                     tracing::debug!(
                         message = failure.status.message,
@@ -261,8 +261,8 @@ impl Definitions {
         false
     }
 
-    /// Removes the controller's finalizer. This write deletes the definition if it has no other finalizers. The server
-    /// stops serving the resource before the write. Clients that observe the deletion can no longer use the resource.
+    /// Removes the controller's finalizer. Removing the finalizer deletes the definition if it has no other finalizers. The
+    /// server stops serving the resource before the write. Clients that observe the deletion can no longer use the resource.
     fn remove_finalizer(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &pintle_apiextensions::resource(definition));
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number of definitions. A change to one definition must create at most `MANY / 10` tree nodes.
+    /// The number of definitions in the test. Changing one of the definitions must create at most `MANY / 10` tree nodes.
     const MANY: usize = 1000;
 
     struct Cluster {

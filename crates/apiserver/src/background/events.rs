@@ -15,14 +15,14 @@ const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The maximum delay before an expired event is deleted. Because of the delay, one call deletes all events that expire
-/// within this time.
+/// The maximum delay before an expired event is deleted. This delay lets one call delete all events that expire within
+/// the delay.
 const GRANULARITY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// The expiry times and keys of all events. The key of the map is the revision of the event's last write, so the
-    /// map is sorted by expiry.
+    /// The expiry times and keys of all events. The keys of the map are the revisions of the events' last writes, so
+    /// the map is sorted by expiry.
     due: BTreeMap<u64, (Instant, Key)>,
 }
 

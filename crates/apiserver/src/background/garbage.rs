@@ -2,13 +2,13 @@
 //! deletion deletes the dependents first, and then the owner. The orphan policy removes owner references instead of
 //! deleting the dependents.
 //!
-//! The collector tracks only objects with owner references, indexed by the UIDs of their owners. Other objects use no
-//! memory. The collector reads owners from the store, which can be newer than the changes that the collector has
-//! observed. If an owner has unobserved changes, it may have untracked dependents, so the collector processes the owner
-//! later.
+//! The collector tracks only objects with owner references, indexed by the UIDs of their owners. Objects without owner
+//! references use no memory in the collector. The collector reads owners from the store, which can be newer than the
+//! changes that the collector has observed. If an owner has unobserved changes, it may have untracked dependents, so
+//! the collector processes the owner later.
 //!
-//! The collector does not delete an object if the kind of the object or the kind of an owner is not served. It checks
-//! these objects again when the served kinds change.
+//! The collector does not delete an object if the kind of the object or the kind of an owner is not served. The
+//! collector checks these skipped objects again when the served kinds change.
 
 mod deleted;
 mod owners;
@@ -55,13 +55,13 @@ pub(super) struct Collector {
     queued: HashSet<Location>,
     /// Dependents with new owner references, which must be checked for owners in other namespaces.
     unchecked: HashSet<Location>,
-    /// Dependents with an owner whose kind is not served. Also owners that cannot orphan a dependent, because the kind
-    /// of the dependent is not served.
+    /// Dependents with an owner whose kind is not served. The set also contains owners that cannot orphan a dependent,
+    /// because the kind of the dependent is not served.
     unserved: HashSet<Location>,
     failed: HashSet<Location>,
     /// The time of the next retry of the failed objects, and the current retry delay.
     retry: Option<(Instant, Duration)>,
-    /// The served kinds when `work` was last called.
+    /// The kinds that the server served at the last call of `work`.
     kinds: Arc<Kinds>,
     /// The revision of the latest observed change to a CustomResourceDefinition.
     definitions_revision: u64,
@@ -158,7 +158,7 @@ impl Controller for Collector {
             std::future::pending::<()>().await;
         }
         let revision = self.definitions_revision;
-        // The wait fails if the CustomResourceDefinition controller has ended. The collector then no longer waits.
+        // The wait fails if the CustomResourceDefinition controller has ended, and the collector then stops waiting.
         drop(self.served_revision.wait_for(|served| *served >= revision).await);
     }
 }
@@ -194,8 +194,7 @@ impl Collector {
         *self.served_revision.borrow() < self.definitions_revision && self.served_revision.has_changed().is_ok()
     }
 
-    /// If the served kinds have changed, enqueues the objects of newly served resources. Also enqueues the objects in
-    /// `unserved`.
+    /// If the served kinds have changed, enqueues the objects of newly served resources and the objects in `unserved`.
     fn update_kinds(&mut self, registry: &Registry) {
         let kinds = registry.kinds();
         if Arc::ptr_eq(&kinds, &self.kinds) {
@@ -315,7 +314,7 @@ impl Collector {
             has_unserved |= kind.is_none();
             let Some(kind) = kind else { continue };
             let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
-            // Continue if a dependent cannot be written.
+            // If one dependent cannot be written, continue with the others.
             offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
             outcome = outcome.and(drop_references(registry, &target, &dependent.uid(), &is_of_owner));
@@ -331,8 +330,8 @@ impl Collector {
     }
 
     /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all dependents that
-    /// are not being deleted yet. The deletion of each dependent causes another call. Each later call first checks the
-    /// dependent that blocked the owner in the previous call.
+    /// are not being deleted yet. After each dependent is deleted, this method is called again. Each later call first
+    /// checks the dependent that blocked the owner in the previous call.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);

@@ -27,11 +27,11 @@ use crate::registry::{Registry, UpdateSource};
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// The interval between checks of a terminating namespace that still contains objects.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The maximum number of kinds in the status. It also applies to finalizers.
+/// The maximum number of kinds, and of finalizers, in the status.
 const MAX_LISTED: usize = 100;
 const MANAGER: &str = "kube-controller-manager";
 
-/// Empties terminating namespaces. `due` contains the next processing time of each namespace.
+/// Empties terminating namespaces. The map `due` contains the next processing time of each namespace.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
@@ -221,8 +221,8 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Writes a subresource of a terminating namespace as the user of the namespace controller. Skips writes without
-/// effect. Admission may reject the write.
+/// Writes a subresource of a terminating namespace as the user of the namespace controller. Skips a write that would
+/// have no effect. Admission may reject the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };

@@ -1,5 +1,5 @@
 //! Writes the status of ValidatingAdmissionPolicies, which contains the warnings of the type check and the checked
-//! generation. In a real cluster, kube-controller-manager writes this status.
+//! generation. In a real cluster, kube-controller-manager writes the status of these policies.
 
 mod matched_kinds;
 
@@ -34,13 +34,13 @@ const EXPRESSIONS_PER_TURN: usize = 64;
 /// The maximum number of schemas that are cached for later checks. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
 
-/// Checks policies. Like kube-controller-manager, the controller checks a policy when its spec changes.
-/// Unlike kube-controller-manager, it also checks a policy when a custom resource definition in one of
-/// the policy's groups changes. Therefore, the policy and the definition can be created in any order.
+/// Checks policies. Like kube-controller-manager, the controller checks a policy when its spec changes. Unlike
+/// kube-controller-manager, the controller also checks a policy when a custom resource definition in one of the
+/// policy's groups changes. Therefore, the policy and the definition can be created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
-    /// The changed policies. The value is `true` if the policy must be checked again even though its generation has not
-    /// changed.
+    /// The changed policies. The value is `true` if the policy must be checked again, even though its generation is
+    /// unchanged.
     due: BTreeMap<Key, bool>,
     definitions: BTreeSet<Key>,
     /// The revision of the latest change to a CustomResourceDefinition.
@@ -59,7 +59,7 @@ impl PolicyStatus {
     async fn wait_for_kinds(&mut self) {
         self.wake.send_replace(());
         let changed_revision = self.changed_revision;
-        // The wait fails if the CustomResourceDefinition controller has ended. Its last kinds are then used.
+        // The wait fails if the CustomResourceDefinition controller has ended, and this controller then uses the last known kinds.
         drop(self.served_revision.wait_for(|served_revision| *served_revision >= changed_revision).await);
     }
 
@@ -208,13 +208,13 @@ impl<'k> Checks<'k> {
     }
 }
 
-/// Yields to other tasks. The code of the caller up to its next `.await` then runs on another thread.
+/// Yields to other tasks, and then moves the caller's computation up to its next `.await` to another thread.
 async fn yield_and_offload() {
     tokio::task::yield_now().await;
     offload::work_on(offload::ALWAYS).await;
 }
 
-/// Applies the status. If the spec has changed since the check, this change triggers another check.
+/// Applies the status. If the policy's spec has changed since the check, this change triggers another check.
 fn write_status(
     registry: &Registry,
     kind: &Arc<Kind>,

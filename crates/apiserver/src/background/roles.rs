@@ -21,7 +21,7 @@ const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
 #[derive(Debug, Default)]
 pub(super) struct Aggregator {
-    /// The outlines of the ClusterRoles in the last call of `work`, keyed by revision.
+    /// The outlines that the last call of `work` used, keyed by the revision of the ClusterRole.
     outlines: HashMap<u64, Json>,
 }
 
@@ -29,7 +29,7 @@ impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
     /// Writes the aggregated roles whose rules are outdated. If another aggregated role selects a written role, the
-    /// write triggers another call.
+    /// write triggers another call of `work`.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES)
             .map(|(_, role)| match self.outlines.remove(&role.revision()) {

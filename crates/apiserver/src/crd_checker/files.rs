@@ -20,12 +20,12 @@ pub struct CheckedManifest {
     pub document: usize,
     /// The object's kind and name, for reports.
     pub object: String,
-    /// The estimated cost of each validation rule. Empty for a rejected definition, and for objects that are not
-    /// definitions.
+    /// The estimated cost of each validation rule. The list is empty for rejected definitions, and for objects that are
+    /// not definitions.
     pub rules: Vec<RuleCost>,
     /// The server's warnings about this object.
     pub warnings: Vec<String>,
-    /// The server's error, if the object is rejected.
+    /// The server's error if the object is rejected, or `None`.
     pub rejection: Option<Rejection>,
 }
 

@@ -59,8 +59,8 @@ impl Sample {
         Self { body: RawBody::json(value.to_string()), value }
     }
 
-    /// Adds the type and the name if they are absent. A complete body is not changed, because a change would hide
-    /// duplicate keys.
+    /// Adds the type and the name if the manifest omits them. If the manifest is complete, the body stays unchanged,
+    /// because a change would hide duplicate keys.
     fn with_defaults(self, default_type: &DefaultType, name: &str) -> Self {
         let (mut value, has_name) = (self.value.clone(), self.has_name());
         value.set_default("apiVersion", default_type.api_version.as_str());

@@ -1,4 +1,4 @@
-//! The error type of a check.
+//! The error type of the CRD checker.
 
 use std::fmt;
 

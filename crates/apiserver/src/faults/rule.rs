@@ -8,8 +8,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Request, RuleId};
 
-/// A kind of fault. `Delay`, `Answer` and `LoseAnswer` apply to all requests. `Stale`
-/// applies to reads, and `Lag` to reads and watches. All other faults apply only to watches.
+/// A kind of fault. `Delay`, `Answer` and `LoseAnswer` apply to all requests. `Stale` applies to reads, `Lag` applies
+/// to reads and watches, and all other faults apply only to watches.
 ///
 /// # Examples
 ///
@@ -43,9 +43,9 @@ pub enum Fault {
     LoseAnswer(Answer),
     /// Serves reads from the store's state at this revision, like an API server whose watch cache never catches up.
     ///
-    /// Affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this revision or
-    /// with an earlier revision returns the state at this revision. A read with a later revision fails, as if a
-    /// kube-apiserver's watch cache had not reached the revision yet. The revision must still be in the
+    /// `Stale` affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this
+    /// revision or with an earlier revision returns the state at this revision. A read with a later revision fails, as
+    /// if a kube-apiserver's watch cache had not reached the revision yet. The revision must still be in the
     /// [history](crate::ApiServerConfig::history).
     Stale(u64),
     /// Serves reads and watches from an older state of the store, like an API server whose watch cache lags behind but
@@ -57,7 +57,7 @@ pub enum Fault {
     ///   state, so its initial events describe the latest state. The server delays each later event until the older
     ///   state reaches the event's revision.
     /// - A watch stops lagging when the rule [expires](Rule::until) or is [removed](super::Faults::remove).
-    /// - Like a slow client's watch, a watch is closed if it lags by more than
+    /// - Like the watch of a slow client, a lagging watch is closed if it lags by more than
     ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer) changes. A watch is also closed if the
     ///   [history](crate::ApiServerConfig::history) drops an event before the watch has sent it, which can happen after
     ///   five minutes.
@@ -69,13 +69,13 @@ pub enum Fault {
     /// Sends this many whole frames on a watch, and then closes the connection in the middle of the next frame.
     CutMidFrame(u32),
     /// Sends this many frames on a watch, and then sends nothing more and keeps the watch open, even after its timeout.
-    /// A proxy that has lost its connection to the server behaves in the same way.
+    /// This fault simulates a proxy that has lost its connection to the server.
     SilentAfter(u32),
 }
 
 impl Fault {
-    /// Returns `true` if the fault applies to a running watch. All other faults apply before the server processes the
-    /// request.
+    /// Returns `true` if the fault applies to a running watch. The server applies all other faults before it processes
+    /// the request.
     pub(super) fn affects_running_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -100,9 +100,9 @@ pub enum Lag {
 pub struct Answer {
     /// The HTTP status code.
     pub code: u16,
-    /// The value of the `Retry-After` header, in seconds. `None` omits the header.
+    /// The value of the `Retry-After` header, in seconds. `None` omits the `Retry-After` header.
     pub retry_after: Option<u32>,
-    /// The body, which is sent as `text/plain`. `None` sends a Status with the code `code`.
+    /// The body, which is sent as `text/plain`. `None` sends a Status object with the code `code`.
     pub body: Option<String>,
 }
 
@@ -158,7 +158,7 @@ pub struct Rule {
     pub fault: Fault,
     /// The verb. Requests without a resource, such as `/version`, have no verb.
     pub verb: Option<RequestVerb>,
-    /// The API group. The empty string is the core group.
+    /// The API group. The core group is an empty string.
     pub group: Option<String>,
     /// The plural name of the resource, such as `pods`.
     pub resource: Option<String>,
@@ -167,8 +167,8 @@ pub struct Rule {
     pub subresource: Option<String>,
     /// The namespace of the request.
     pub namespace: Option<String>,
-    /// The name of the object. For a list or watch, the `metadata.name` in the field selector. For
-    /// a create request, the name in the body, which is empty if the server generates the name.
+    /// The name of the object. For a list or watch, this name is the `metadata.name` in the field selector. For a
+    /// create request, this name is the name in the body, which is empty if the server generates the name.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,
@@ -176,7 +176,7 @@ pub struct Rule {
     pub user_agent: Option<String>,
     /// The number of matching requests to ignore before the rule can fire.
     pub after: u32,
-    /// The maximum number of times that the rule can fire. `None` means no maximum.
+    /// The maximum number of times that the rule can fire. If `None`, the rule can fire any number of times.
     pub times: Option<u32>,
     /// The minimum time between adding the rule and its first firing, measured with tokio's clock. Default: zero.
     pub from: Duration,
@@ -240,8 +240,8 @@ pub(super) struct ArmedRule {
     /// The number of matching requests that were ignored because of [`Rule::after`].
     ignored_matches: u32,
     fire_count: u32,
-    /// A token that is cancelled when the rule is removed. Watches that the rule has delayed then send their delayed
-    /// events.
+    /// A token that is cancelled when the rule is removed. After the cancellation, watches that the rule has delayed
+    /// send their delayed events.
     removed: CancellationToken,
     _cancel_on_drop: DropGuard,
 }

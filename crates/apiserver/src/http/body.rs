@@ -22,7 +22,7 @@ use crate::watch::{Frame as WatchFrame, Watcher};
 
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// Returns a body that streams a watch's frames. Frames that are ready at the same time are sent in a single write.
+/// Returns a body that streams a watch's frames. If several frames are ready, the body sends them in a single write.
 /// Dropping the body ends the watch.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
@@ -40,16 +40,16 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// A request body that is either still arriving or complete. The server reads the body early if a fault rule needs the
-/// object name in the body.
+/// A request body that is either still arriving or complete. If a fault rule needs the object name in the body, the
+/// server reads the body early.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
 }
 
-/// Reads the whole request body and waits for a permit to process it. The requester keeps the permit, except while it
-/// waits for a webhook. The body counts towards the body budget until the request ends, because the server keeps the
-/// decoded object until then.
+/// Reads the whole request body and waits for a permit to process it. The requester releases the permit while it waits
+/// for a webhook, and otherwise keeps it. The body counts towards the body budget until the request ends, because the
+/// server keeps the decoded object until then.
 ///
 /// If the body, the stored object or the schema is large, the code up to the next `.await` is offloaded to another
 /// thread.
@@ -61,7 +61,7 @@ pub(super) async fn read(registry: &Registry, call: &mut Call, request_body: Req
     call._body = bytes.clone();
     let permit = call.bodies.turn(bytes.len()).await;
     call.requester.keep_permit(permit);
-    // A webhook may have been registered while the body arrived.
+    // Prepare admission only now, because a client may have registered a webhook while the body arrived.
     call.prepare_admission(registry);
     let weight = bytes.len().max(call.weight).max(call.schema_weight);
     offload::work_on(if is_costly(call) { offload::ALWAYS } else { weight }).await;
@@ -70,7 +70,7 @@ pub(super) async fn read(registry: &Registry, call: &mut Call, request_body: Req
 
 /// Returns `true` if a request with a small body can be expensive. YAML aliases and JSON patch operations can expand a
 /// small body to a large object. RBAC rules can expand to many combinations of verbs and resources. A change to the
-/// labels of a namespace triggers a check of all pods in the namespace.
+/// labels of a namespace can trigger a check of all pods in the namespace.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
@@ -92,7 +92,7 @@ pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// Returns kube-apiserver's error for an overloaded server. Clients retry after this error.
+/// Returns kube-apiserver's error for an overloaded server. Clients retry a request after this error.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)

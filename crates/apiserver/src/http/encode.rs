@@ -25,7 +25,7 @@ use crate::registry::{ListReply, Registry, Served, Transform};
 use crate::watch::Watcher;
 
 pub(crate) enum Reply {
-    /// One object. `kind` determines the columns of a table.
+    /// One object. The object's `kind` determines the columns of a table.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
     /// A list of objects.
     List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
@@ -189,7 +189,7 @@ async fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) ->
     respond(call, code, format.media, encode(format, value)).await
 }
 
-/// Encodes long lists while it sends the response.
+/// The response body encodes a long list while it is being sent.
 async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {

@@ -1,4 +1,4 @@
-//! Encodes the body of a list while the response is being sent. The complete body is never in memory.
+//! Encodes the body of a list while the response is being sent. The server never keeps the complete body in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const GZIP_PART: usize = 16 * 1024;
 
 /// An encoder that writes a list's body in segments.
 ///
-/// The encoder keeps the listed objects at the revision of the list in memory until it is dropped. Even if the client
-/// is slow, the request deadline limits the lifetime of the encoder.
+/// The encoder keeps the listed objects at the revision of the list in memory until it is dropped. Even for a slow
+/// client, the request deadline limits the lifetime of the encoder.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
@@ -47,7 +47,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// A YAML list. `end` is the text after the last item.
+    /// A YAML list. The text `end` follows the last item.
     Yaml {
         end: String,
     },
@@ -64,7 +64,7 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a YAML body. Object members are in alphabetical order.
+    /// Creates a YAML body. The members of the objects are in alphabetical order.
     pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let head = head.members("").map(|(key, value)| (key.clone(), value.clone()));
@@ -75,8 +75,8 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. All objects are encoded first, because the length of the list comes before the objects.
-    /// If an encoded object does not fit into the cache, it is encoded again for the response.
+    /// Creates a protobuf body. The server encodes all objects first, because the length of the list comes before the
+    /// objects. If an encoded object does not fit into the cache, the server encodes the object again for the response.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -209,9 +209,9 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects if its encoding is the same for all clients. The group with the
-    /// first object of the list is excluded, because there is no comma before this object. Large groups are also
-    /// excluded, because compressing them would block other tasks.
+    /// Returns the next group of neighbouring objects if its encoding is the same for all clients. The group that
+    /// contains the first object of the list is excluded, because no comma comes before the first object. Large groups
+    /// are also excluded, because compressing them would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -245,8 +245,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// If the cost since the last yield is too high, yields to other tasks. Afterwards, adds the cost of checking one
-    /// object and processing `bytes` bytes.
+    /// Adds the cost of checking one object and processing `bytes` bytes. If the cost since the last yield is already
+    /// too high, this method first yields to other tasks.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -259,7 +259,7 @@ impl ListEffort {
 }
 
 struct Sending {
-    /// The next segment. Empty if the segment is not encoded yet.
+    /// The next segment, or an empty buffer if the segment is not encoded yet.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,

@@ -21,7 +21,7 @@ pub(crate) enum Offer {
     Object,
     List,
     Watch,
-    /// An object that the server creates for the response and does not store. Not available as a table.
+    /// An object that the server creates for the response and does not store, so it has no table form.
     Transient,
     Document,
 }
@@ -78,7 +78,7 @@ fn not_acceptable(types: &str) -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {types}"))
 }
 
-/// Returns `true` if kube-apiserver's per-method routes accept this `Accept` clause. These routes reject
+/// Returns `true` if kube-apiserver's per-method routes accept this `Accept` clause. The per-method routes reject
 /// `application/*` and ignore the parameters of clauses.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
@@ -122,8 +122,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// Returns the media type of an error response, and `true` if the response is indented. Transformations such as tables
-/// are not supported. The default is JSON if no media type is acceptable.
+/// Returns the media type of an error response, and `true` if the response is indented. Error responses do not support
+/// transformations such as tables. If no media type in the `Accept` header is acceptable, returns JSON.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

@@ -17,7 +17,7 @@ use super::encode::Reply;
 use crate::registry::Registry;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// The media types that request protobuf. Protobuf responses always have the second media type.
+/// The media types that request protobuf. Protobuf responses always have the second of these media types.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -106,14 +106,14 @@ fn v2_reply(call: &Call, document: Document, media: &'static str) -> Reply {
     }
 }
 
-/// Returns a document with a `Content-Length` header. Other long responses do not have this header.
+/// Returns a document with a `Content-Length` header. Other long responses have no `Content-Length` header.
 fn reply_with_length(mut headers: HeaderMap, body: Bytes) -> Reply {
     headers.insert(CONTENT_LENGTH, body.len().into());
     Reply::Raw { code: 200, headers, body }
 }
 
-/// Returns the encoding for the first supported media type in the `Accept` header. Returns
-/// `None` if the header contains no supported media type.
+/// Returns the encoding for the first supported media type in the `Accept` header. Returns `None` if no media type in
+/// the header is supported.
 fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {

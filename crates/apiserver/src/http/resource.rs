@@ -37,8 +37,8 @@ pub(super) async fn serve(
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // Most subresources are computed from the decoded object, and decoding a large object
-        // is expensive. The response to a proxy request also depends on other objects.
+        // Most subresources are computed from the decoded object, and decoding a large object is expensive. The
+        // response to a proxy request also depends on objects other than the requested object.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }
@@ -126,7 +126,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     };
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
     let absent = || if has_routes { Failure::no_such_resource() } else { Failure::page_not_found() };
-    // With a separate route for each method, a `/watch` path exists only for resources that can be watched.
+    // If the kind has a separate route for each method, a `/watch` path exists only for resources that can be watched.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
@@ -139,7 +139,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     }
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.is_namespaced() && path.namespace.is_empty();
-    // With one route for all methods, every request to a `/watch` path is a watch.
+    // If the kind has one route for all methods, every request to a `/watch` path is a watch.
     let is_watch = path.old_watch && !has_routes;
     let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
     if across && !(collection && may_list) {
@@ -156,7 +156,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let subresource = check_method(call, path, kind)?;
     let target = RequestTarget {
         kind: kind.clone(),
-        // Namespaces are cluster-scoped. In the path of a Namespace, `path.namespace` is the name of the object.
+        // Namespaces are cluster-scoped. In the path of a Namespace, `path.namespace` is the name of the Namespace.
         namespace: if kind.is_namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,
@@ -198,7 +198,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         ("PUT", false) => Some(Verb::Update),
         ("PATCH", false) => Some(Verb::Patch),
         ("DELETE", false) if subresource == Subresource::None => Some(Verb::Delete),
-        // With one route for all methods, a POST ignores the name in the path.
+        // If the kind has one route for all methods, a POST request ignores the name in the path.
         ("POST", false) if subresource != Subresource::None || !has_routes => Some(Verb::Create),
         _ => None,
     };
@@ -228,8 +228,8 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     Err(unsupported(kind, word))
 }
 
-/// Returns the 405 failure of a handler that does not support the method. The failure for a missing route has another
-/// message.
+/// Returns the 405 failure for a handler that does not support the method of the request. If the route itself is
+/// missing, the failure has another message.
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");

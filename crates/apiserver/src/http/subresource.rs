@@ -60,7 +60,7 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
-        // The router does not pass requests with other verbs to this handler.
+        // Unreachable, because the router passes no other verbs to this handler.
         _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(kind, written, format))

@@ -54,7 +54,7 @@ impl Socket {
         }
     }
 
-    /// Returns when the watch ends, even if the client does not read. Returns `None` if the watch does not end.
+    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` for a watch without an end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }
@@ -124,7 +124,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         End::Close => {
             let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             sink.send(Message::Close(Some(close))).await?;
-            // Drop the connection after the timeout even if the client has not sent a close frame.
+            // Drop the connection after the timeout, even if the client has not sent a close frame.
             let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
         }
         End::Torn(bytes) => {
@@ -155,7 +155,7 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
 
 enum End {
     Close,
-    /// Close the connection without a close frame.
+    /// Do not send a close frame before closing the connection.
     Cut,
     Torn(Bytes),
 }

@@ -95,7 +95,7 @@ pub(super) async fn delete(
     };
     Ok(match deleted {
         // Status 202 means that the object still exists until its dependents have been deleted. As in kube-apiserver,
-        // this status is used only with the deprecated option `orphanDependents=false`.
+        // the server returns status 202 only for the deprecated option `orphanDependents=false`.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
         }
@@ -132,7 +132,7 @@ fn warn_of_orphans(call: &mut Call, target: &RequestTarget, options: &DeleteOpti
     }
 }
 
-/// Returns a DELETE request's options, which are in the body, or in the query if there is no body.
+/// Returns the options of a DELETE request, which are in the body, or in the query if the body is empty.
 async fn delete_options(
     registry: &Registry,
     call: &mut Call,
@@ -149,7 +149,7 @@ async fn delete_options(
     let body = body
         .value(("v1", "DeleteOptions"))
         .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
-    // Deleting a collection can take long.
+    // Deleting a collection can take a long time.
     call.requester.release_permit();
     DeleteOptions::from_body(&body)
 }

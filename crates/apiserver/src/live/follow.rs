@@ -20,11 +20,11 @@ const WATCH_SECONDS: u64 = 300;
 /// lost.
 const WATCH_GRACE: u64 = 60;
 const PAUSE: Duration = Duration::from_millis(100);
-/// The pause after a watch that failed or ended too early. The pause doubles with each further failure, up to
+/// The pause after a watch that failed or ended too early. The pause doubles with each further failed watch, up to
 /// [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch without events that is shorter than this duration counts as failed.
+/// A watch that ends without an event before this duration counts as failed.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event, in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
@@ -48,7 +48,7 @@ impl Live {
         let mut next = format!("{path}?limit={PAGE}");
         loop {
             let mut page = match self.upstream.get(&next).await {
-                // The continue token has expired. List the collection again in a single request.
+                // The continue token has expired, so list the collection again in a single request.
                 Err(refusal) if refusal.code == EXPIRED_CODE && !listed.is_empty() => {
                     listed.clear();
                     self.upstream.get(&path).await?
@@ -100,7 +100,7 @@ impl Live {
         }
     }
 
-    /// Marks a collection as not loaded. If the kind is served again, the next request for the collection loads the
+    /// Marks a collection as not loaded. If the kind is served again, the next request for its collection loads the
     /// objects again.
     fn forget(&self, collection: &Collection) {
         self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
@@ -118,7 +118,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // `rest` contains no line break, because the complete lines have been removed.
+            // `rest` is an incomplete line without a line break, because complete lines have already been removed.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

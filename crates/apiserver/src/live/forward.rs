@@ -16,14 +16,14 @@ use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
 use crate::http::Incoming;
 
-/// The request headers that are forwarded, in addition to the impersonation headers. The upstream client adds its
-/// credentials.
+/// The request headers that are forwarded, in addition to the impersonation headers. The upstream client adds its own
+/// credentials to forwarded requests.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 
 impl Live {
-    /// Forwards a request and returns the response. The response must be complete before the deadline `end`, if there
-    /// is one.
+    /// Forwards a request and returns the response. If `end` is set, the whole response must arrive before this
+    /// deadline.
     pub(super) async fn forward(
         &self,
         request: Request<Incoming>,
@@ -50,7 +50,7 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // Do not forward the body of a read request. The body has no meaning, and the client may never send all of it.
+        // Do not forward the body of a read request. The body of a read request has no meaning, and the client may never send all of it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.body_budget.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
@@ -65,7 +65,7 @@ impl Live {
         for name in REQUEST_HEADERS {
             forwarded.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
-        // Forward the impersonation headers. The upstream server checks the permission of the upstream client to
+        // Forward the impersonation headers, because the upstream server checks whether the upstream client may
         // impersonate the user.
         let impersonation = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
         forwarded.headers_mut().extend(impersonation.map(|(name, value)| (Some(name.clone()), value.clone())));

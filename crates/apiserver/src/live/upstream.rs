@@ -178,7 +178,7 @@ impl Refusal {
     }
 
     /// Returns `true` if the object does not exist. A 404 error that does not name the object means that the cluster
-    /// does not serve the resource.
+    /// does not serve the object's resource.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }

@@ -23,12 +23,12 @@ const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
     /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by the
-    /// first member of name, type, uid and key that all items have with unique values. If no member qualifies, a list
+    /// first member of name, type, uid and key that all items have with unique values. If no such member exists, a list
     /// item is identified by its index.
     pub path: String,
-    /// The current value. `None` if the field is absent.
+    /// The current value, or `None` if the field is absent.
     pub old: Option<Json>,
-    /// The planned value. `None` if the field would be removed.
+    /// The planned value, or `None` if the field would be removed.
     pub new: Option<Json>,
 }
 
@@ -82,8 +82,8 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Returns `true` if the value is absent, an empty list or an empty object. If both values are empty, the values are
-/// compared as a whole.
+/// Returns `true` if the value is absent, an empty list or an empty object. If both values are empty, they are compared
+/// as a whole instead of member by member.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,

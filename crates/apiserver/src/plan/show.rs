@@ -31,17 +31,17 @@ pub struct PlannedChange {
     pub api_version: String,
     /// The kind of the object.
     pub kind: String,
-    /// The object's namespace. Empty for cluster-scoped objects.
+    /// The object's namespace, which is empty for cluster-scoped objects.
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, this list contains all fields. For a deleted object, the list is
-    /// usually empty. If finalizers delay the deletion, the list contains the changed fields of the object.
+    /// The fields that would change. For a new object, this list contains all fields. For a deleted object, this list
+    /// is usually empty. If finalizers delay the deletion, this list contains the changed fields of the object.
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay a deletion.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since it was first written in the plan. If `true`, the
-    /// controller would now read a different state from the cluster.
+    /// Whether the object has changed in the cluster since it was first written in the plan. If so, the controller
+    /// would now read different data from the cluster.
     pub moved: bool,
 }
 
@@ -104,8 +104,8 @@ impl PlannedChange {
         // instead.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // A write that only marks an object for deletion records no `apiVersion`. After such a write, use the
-        // `apiVersion` of the object before the plan, or the `apiVersion` of the kind.
+        // A write that only marks an object for deletion records no `apiVersion`, so use the `apiVersion` of the object
+        // before the plan, or of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.flags.is_report) {

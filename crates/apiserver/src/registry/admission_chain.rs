@@ -1,8 +1,8 @@
 //! The chain of admission plugins. Each plugin can change or reject a request.
 //!
-//! Each [`Plugin`] is called twice: first it can change the object, and then it validates the result. Plugins are
-//! called for every create, update, delete and connect request, and for POST requests to subresources. Plugins are also
-//! called for writes by controllers, and for each object of a `deletecollection` request.
+//! The server calls each [`Plugin`] twice: the plugin can first change the object, and then validates the resulting
+//! object. Plugins are called for every create, update, delete and connect request, and for POST requests to
+//! subresources. Plugins are also called for writes by controllers, and for each object of a `deletecollection` request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     ]
 }
 
-/// Runs mutating admission: all plugins, mutating policies and mutating webhooks can change the object. If a policy or
-/// webhook changes the object, mutating admission runs a second time.
+/// Runs mutating admission, in which plugins, mutating policies and mutating webhooks can change the object. If a
+/// policy or webhook changes the object, mutating admission runs a second time.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let mut runs = Runs::default();
     let mut admitted = admit_once(registry, request, &mut runs);
@@ -66,7 +66,7 @@ fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mu
     policies::call_mutating(registry, request, &mut runs.webhooks)
 }
 
-/// Runs validating admission. Returns the quota updates, which must be committed together with the object.
+/// Runs validating admission and returns the quota updates, which must be committed together with the object.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
     for plugin in &registry.admission_chain {
@@ -187,7 +187,7 @@ impl Plugin for FurtherRights {
     }
 }
 
-/// A plugin that applies a namespace's quotas to writes. The new quota usage is committed together with the object.
+/// A plugin that applies a namespace's quotas to writes. The new usage of each quota is committed together with the object.
 #[derive(Debug)]
 struct Quotas;
 

@@ -30,23 +30,23 @@ pub(crate) enum AdmissionOptions<'a> {
     None,
 }
 
-/// The admission attributes of a request. Does not implement `Debug`, because an object can contain a Secret.
+/// The admission attributes of a request. This type does not implement `Debug`, because an object can contain a Secret.
 ///
 /// If the subresource has its own type, such as Scale, Eviction or the options of `exec`, `old` and `new` are of this
 /// type.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target of the request path. If the request is a create or `deletecollection`, the target has no name.
+    /// The target that the request path names. For a create or `deletecollection` request, this target has no name.
     pub(crate) target: &'a RequestTarget,
     pub(crate) old: Option<&'a Json>,
-    /// The new object, or the body of a POST request that does not store an object. `None` for a delete.
+    /// The new object, or the body of a POST request that does not store an object, or `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
     pub(crate) by: &'a Requester,
 }
 
 impl AdmissionRequest<'_> {
-    /// Returns the object's name. The name is empty for a collection, and for an object until the server generates a
+    /// Returns the object's name, which is empty for a collection. The name is also empty until the server generates a
     /// name from `generateName`.
     pub(crate) fn name(&self) -> &str {
         match (self.target.name.as_str(), self.new.as_deref()) {
@@ -64,16 +64,16 @@ impl AdmissionRequest<'_> {
     }
 }
 
-/// An admission plugin. The client receives the plugin's [warnings](Requester::warn) even if the request fails.
+/// An admission plugin. Even if the request fails, the client receives the plugin's [warnings](Requester::warn).
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes the object, or rejects the request. Called before the rules of the kind are applied, and again if the
-    /// write is retried after a conflict.
+    /// Changes the object, or rejects the request. This method is called before the rules of the kind are applied, and
+    /// again if the write is retried after a conflict.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }
 
-    /// Rejects the request, or returns the quota updates, which must be committed with the write. Called after the
-    /// validation of the kind has passed.
+    /// Rejects the request, or returns the quota updates, which must be committed with the write. This method is called
+    /// after the validation of the kind has passed.
     fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }

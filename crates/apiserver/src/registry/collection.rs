@@ -12,13 +12,13 @@ use super::list::{ListReply, Selection};
 
 impl Registry {
     /// Deletes one page of the selected objects, and returns the listed objects. Skips objects that have been deleted
-    /// by other requests. Stops if a deletion fails for another reason, without undoing earlier deletions. Yields to
+    /// by other requests. If a deletion fails for another reason, stops without undoing earlier deletions. Yields to
     /// other tasks between two deletions.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the function deletes no further objects. Each deletion is either complete or has no
-    /// effect.
+    /// If the future is dropped, the function deletes no further objects. Each single deletion is either complete or
+    /// has no effect.
     pub(crate) async fn delete_collection(
         &self,
         selection: &Selection,

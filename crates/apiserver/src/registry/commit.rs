@@ -1,7 +1,7 @@
 //! Commits the objects of write requests and checks their size.
 //!
-//! The size is not checked for deletion marks, initial objects, restored snapshots, quota updates, and objects that a
-//! plan loads from the cluster.
+//! The size limit does not apply to deletion marks, initial objects, restored snapshots, quota updates, and objects
+//! that a plan loads from the cluster.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of retries of a create request whose inputs were changed by other writes.
 const CHECK_TRIES: usize = 64;
 
-/// An object after the phases of a create that do not depend on the object's name.
+/// The result of the phases of a create that do not depend on the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -55,7 +55,7 @@ impl Registry {
                 Err(Refused::Taken | Refused::Moved) if invalidated == CHECK_TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &named.name));
                 }
-                // The namespace, the definition, a quota or a unique value has changed since it was checked.
+                // Retry, because the namespace, the definition, a quota or a unique value has changed since it was checked.
                 Err(Refused::Taken | Refused::Moved) => {
                     invalidated += 1;
                     self.check_is_open(&named)?;
@@ -162,8 +162,8 @@ impl Registry {
     }
 }
 
-/// Returns `true` if objects of this kind can be created. A custom resource's
-/// definition must still exist with the same uid and must not be terminating.
+/// Returns `true` if objects of this kind can be created. The definition of a custom resource must still exist with the
+/// same uid and must not be terminating.
 fn is_defined(now: &Present, kind: &Kind) -> bool {
     kind.strategy.definition().is_none_or(|uid| {
         let definition = now.get(pintle_apiextensions::DEFINITIONS, &pintle_apiextensions::name(kind));

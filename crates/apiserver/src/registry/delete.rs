@@ -22,7 +22,7 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 pub(crate) enum Deleted {
     Held(Served),
-    /// The removed object. For some kinds and for dry runs, the response contains the object instead of a Status.
+    /// The removed object, which the response contains instead of a Status for some kinds and for dry runs.
     Object(Served),
     Gone(Box<Status>),
 }
@@ -32,7 +32,7 @@ impl Registry {
         self.delete_admitted(target, target, options, by)
     }
 
-    /// Like [`delete`](Self::delete). `requested` is the target of the request path, which is the object or its
+    /// Like [`delete`](Self::delete), for a request whose path has the target `requested`: the object or its
     /// collection.
     pub(super) fn delete_admitted(
         &self,
@@ -54,7 +54,7 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // Fail if a conversion is missing, because policies and webhooks have made their decisions without the
+            // If a conversion is missing, reject the deletion, because policies and webhooks have decided without the
             // converted object.
             by.check_conversions()
         })
@@ -102,8 +102,8 @@ impl Registry {
         // The grace period ensures that clients can observe the terminating object before it is removed.
         let was_marked = !kind.flags.supports_grace_period || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object with the changes from the delete options. A real deletion removes the object
-            // without storing these changes.
+            // A dry run returns the object with the changes from the delete options. A real deletion does not store
+            // these changes, because it removes the object.
             return if options.dry_run && new != *old {
                 Some(Deleted::Object(to_served(kind, new)))
             } else {
@@ -176,8 +176,8 @@ impl Registry {
     }
 }
 
-/// Returns `true` if the grace period of the object has not ended, and `options` do not shorten it. As in
-/// kube-apiserver, such a request skips admission and leaves the object unchanged, including its finalizers.
+/// Returns `true` if the grace period of the object has not ended, and `options` do not shorten it. As in kube-apiserver, a
+/// request that does not shorten the grace period skips admission and leaves the object unchanged, including its finalizers.
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
     let left = metadata::grace_seconds(object).map_or(0, seconds);
@@ -193,7 +193,7 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Converts an object from its stored form to the version of `kind`. The object may be absent from the store.
+/// Converts an object from its stored form to the version of `kind`. The store does not need to contain the object.
 fn to_served(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.to_version(&Arc::new(object))))
 }

@@ -27,7 +27,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. Call [`checked`](Self::checked) to check that the kind supports the field names.
+    /// Parses the selectors. Use [`checked`](Self::checked) to check that the kind supports the field names.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -49,8 +49,8 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns `true` if the selectors match an object. The key of the object must be in the range of the collection.
-    /// Decodes only the fields that the selectors need.
+    /// Returns `true` if the selectors match an object. The object's key must be in the range of the collection. This
+    /// method decodes only the fields that the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
@@ -100,7 +100,7 @@ impl Selection {
     }
 }
 
-/// An iterator over the objects of a snapshot that match the selectors. The selectors are evaluated lazily.
+/// An iterator over the objects of a snapshot that match the selectors. The iterator evaluates the selectors lazily.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     selection: Selection,
@@ -117,8 +117,8 @@ impl Selected {
         Some(matched)
     }
 
-    /// Returns the cost of [examining](Self::scan_next) and encoding the next object. `shown` computes the cost of
-    /// encoding.
+    /// Returns the cost of [examining](Self::scan_next) and encoding the next object. The function `shown` computes the
+    /// cost of encoding an object.
     pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
@@ -149,7 +149,7 @@ impl Iterator for Selected {
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) objects: Selected,
-    /// The listed revision, or 0 for virtual objects, which have no revision.
+    /// The revision of the list, or 0 for virtual objects, which have no revision.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
@@ -317,7 +317,7 @@ pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.flags.is_report
 }
 
-/// Parses a list's resource version, which must be an integer. An empty string means 0.
+/// Parses a list's resource version, which must be an integer. An empty resource version means 0.
 pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     if text.is_empty() {
         return Ok(0);

@@ -5,7 +5,7 @@ use pintle_json::Json;
 use pintle_kinds::RequestTarget;
 use pintle_kinds::writer::Writer;
 
-/// One write request. All phases of the write pipeline share this state.
+/// One write request, which passes through all phases of the write pipeline.
 pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
     pub(super) old: Option<&'a Json>,

@@ -1,8 +1,8 @@
 //! The phases of a write, which convert the object in the request to the stored object.
 //!
-//! All writes go through [`Registry::receive`] and [`Registry::complete`]. The steps before and after these phases
-//! depend on the verb. A create needs an unused name, so it may try several generated names. An update compares
-//! versions, and computes the new object again after a conflict.
+//! All writes go through [`Registry::receive`] and [`Registry::complete`]. The steps before and after `receive` and
+//! `complete` depend on the verb. A create request needs an unused name, so the server may try several generated names.
+//! An update request compares versions, and computes the new object again after a conflict.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
@@ -84,7 +84,7 @@ impl Registry {
         }
     }
 
-    /// Sets the fields that only the server may set. Stored values are kept.
+    /// Sets the fields that only the server may set. An update keeps the stored values of these fields.
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
@@ -146,8 +146,8 @@ impl<'a> Write<'a> {
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
-    /// Updates the managed fields. Must run before the kind's rules change the object. Does nothing for an apply
-    /// request, which has already updated the managed fields.
+    /// Updates the managed fields. This function must run before the kind's rules change the object. This function does
+    /// nothing for an apply request, which has already updated the managed fields.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);

@@ -1,5 +1,5 @@
-//! Pod Security admission. A namespace's labels select a Pod Security Standard. Admission enforces the standard for
-//! pods, and warns about violations in pod templates.
+//! Pod Security admission. The labels of a namespace select a Pod Security Standard. Admission enforces the standard
+//! for pods, and warns about violations in pod templates.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use pintle_storage::{Charge, Range, Stored};
 use super::Registry;
 use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
 
-/// The maximum number of existing pods to check, and the maximum duration of this check, when a namespace's policy
-/// becomes stricter.
+/// When a namespace's policy becomes stricter, the server checks at most this number of existing pods, for at most
+/// [`MAX_CHECK_TIME`].
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
@@ -92,8 +92,8 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Returns `true` if an update adds a container to a pod or changes an image. The other
-/// fields that the Pod Security Standards check are immutable.
+/// Returns `true` if an update adds a container to a pod or changes an image. The Pod Security Standards check no other
+/// mutable fields.
 fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = pod.list(pointer);

@@ -19,8 +19,8 @@ use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::object_write::Write;
 use crate::registry::UpdateSource;
 
-/// The maximum number of attempts to perform the action of a POST request. The server retries after each conflict with
-/// another write.
+/// The maximum number of attempts to perform the action of a POST request. The server retries the action after each
+/// conflict with another write.
 const POST_TRIES: usize = 64;
 
 impl Registry {

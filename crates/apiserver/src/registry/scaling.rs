@@ -72,8 +72,8 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // `make` has already updated the managed fields. With `UpdateSource::Apply`, the pipeline does not update the
-        // managed fields again.
+        // `make` has already updated the managed fields, and `UpdateSource::Apply` prevents a second update in the
+        // pipeline.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let whole = self.settled(&target.kind, written.object, manager.requester()).await?;
         let object = served(paths.read(&whole.typed())?);

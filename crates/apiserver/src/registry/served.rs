@@ -16,14 +16,14 @@ use pintle_storage::{Encoding, Order, Stored};
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members in the response. The order applies only to decoded objects.
+    /// The order of the members in the response. The member order applies only to decoded objects.
     order: Order,
     content: ServedContent,
 }
 
 #[derive(Clone)]
 enum ServedContent {
-    /// The stored form of the object, which the response contains unchanged.
+    /// The stored form of the object, which the server sends unchanged.
     Stored(Arc<Stored>),
     /// A stored object that a webhook must convert to the version of the response.
     Unconverted(Arc<Stored>),
@@ -110,8 +110,8 @@ impl Served {
             },
         }
         if joint > start {
-            // Replace the opening brace of the object with the comma after `apiVersion` and `kind`. If the object is
-            // empty, remove the brace instead.
+            // Replace the opening brace of the object with the comma after `apiVersion` and `kind`. If the object has
+            // no members, remove the brace instead of replacing it.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -125,7 +125,7 @@ fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
 }
 
 impl Served {
-    /// Returns the object in another encoding. A stored object caches the result.
+    /// Returns the object in another encoding. A stored object caches its encodings.
     pub(super) fn encode<E>(
         &self,
         encoding: Encoding,
@@ -149,7 +149,7 @@ impl Served {
         Ok(Enveloped { api_version: self.api_version.clone(), kind: self.kind.clone(), message })
     }
 
-    /// Returns the metadata in protobuf as a `PartialObjectMetadata`. Every kind supports this encoding.
+    /// Returns the metadata in protobuf as a `PartialObjectMetadata`. Every kind supports this encoding of the metadata.
     pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
         let of = schema::named("meta.PartialObjectMetadata");
         let message = self.encode(Encoding::MetadataMessage, || self.message(&of)).map_err(unfit)?;

@@ -18,11 +18,11 @@ use super::Served;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Transform {
-    /// The whole, unchanged objects.
+    /// The response contains the whole, unchanged objects.
     None,
-    /// Only metadata, as a `PartialObjectMetadata` or a list of `PartialObjectMetadata`.
+    /// The response contains only metadata, as a `PartialObjectMetadata` or a list of `PartialObjectMetadata`.
     Metadata { api_version: String },
-    /// The objects as a `Table`.
+    /// The response is a `Table` of the objects.
     Table { api_version: String, include: Include },
 }
 
@@ -32,8 +32,8 @@ pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// `includeObject` is invalid. The server reports the error only when it encodes the table, so a write request has
-    /// already committed its write.
+    /// The parameter `includeObject` is invalid. The server reports this error only when it encodes the table, so a
+    /// write request has already committed its write.
     Unknown,
 }
 
@@ -115,7 +115,7 @@ impl Transform {
     }
 
     /// Returns `true` if the items of an empty list are `null` instead of `[]`. Lists of metadata have `null` items.
-    /// Tables have `null` items only if the kind has no declared columns.
+    /// Empty tables have `null` items only if the kind has no declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,

@@ -52,7 +52,7 @@ impl Registry {
         loop {
             match self.with_webhooks(by.requester(), || self.try_update(target, source, by)).await? {
                 Ok(written) => return Ok(written),
-                // Return the error. Do not retry while another object has a value that must be unique, such as an
+                // Return the error instead of retrying while another object has a value that must be unique, such as an
                 // address.
                 Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
@@ -119,8 +119,8 @@ impl Registry {
         Ok(replaced.map(|object| Written { object, created: false }))
     }
 
-    /// Processes an update of an object that does not exist. If the kind allows it, a PUT request creates the object,
-    /// even if the path names a subresource. An apply request always creates the object.
+    /// Processes an update of an object that does not exist. If the kind allows it, a PUT request creates a missing
+    /// object, even if the path names a subresource. An apply request always creates a missing object.
     fn update_absent(
         &self,
         target: &RequestTarget,
@@ -227,8 +227,8 @@ impl Registry {
     }
 }
 
-/// Returns `true` if the stored version of a custom resource is not the current storage version. The next update stores
-/// the object even if nothing else changes. Storage version migrations depend on this write.
+/// Returns `true` if the stored version of a custom resource is not the current storage version. If so, the next update
+/// stores the object even if nothing else changes. Storage version migrations depend on such writes.
 fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())

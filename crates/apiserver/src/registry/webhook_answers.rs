@@ -1,5 +1,5 @@
-//! Calls webhooks between two attempts to process a request. The next attempt uses the responses of the webhooks. Also
-//! converts objects with webhooks.
+//! Calls webhooks between two attempts to process a request, so that the next attempt can use their responses. This
+//! module also converts objects with webhooks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const MAX_ROUNDS: usize = 256;
 const LARGEST_BATCH: usize = 1 << 20;
 
 impl Registry {
-    /// Allows the request to call admission webhooks, if there are any. Returns `true` if there are any.
+    /// If any admission webhooks exist, allows the request to call them, and returns `true`.
     pub(crate) fn prepare_webhooks(&self, by: &Requester) -> bool {
         // A plan does not call webhooks, because the webhooks belong to the live cluster.
         let has_webhooks = !self.webhooks.is_empty(&self.db) && !self.db.is_mirror();
@@ -41,8 +41,8 @@ impl Registry {
         has_webhooks
     }
 
-    /// If the address of the webhook's Service is unknown, returns the name of the Service. The server does not call
-    /// such a webhook.
+    /// If the address of the webhook's Service is unknown, returns the name of the Service. The server does not call a
+    /// webhook whose Service is unknown.
     pub(crate) fn unknown_service<'a>(&self, client: &'a WebhookClient) -> Option<&'a str> {
         let service = client.service.as_str();
         (!service.is_empty() && !self.config.services.contains_key(service)).then_some(service)
@@ -72,8 +72,8 @@ impl Registry {
         Err(too_many_rounds())
     }
 
-    /// Calls `read`, which writes nothing, until no webhook conversions are missing. Between two attempts, calls the
-    /// webhooks.
+    /// Calls `read`, which writes nothing, until no webhook conversions are missing. Between two calls of `read`, calls
+    /// the webhooks whose conversions are missing.
     ///
     /// # Cancel safety
     ///
@@ -120,7 +120,7 @@ impl Registry {
             }
         }
         self.settle(by).await?;
-        // Each conversion now has a result, which can be a failure.
+        // At this point, each conversion has a result, which can be a failure.
         let mut objects = list.objects.clone();
         while let Some(found) = objects.scan_next() {
             tokio::task::yield_now().await;
@@ -158,7 +158,7 @@ impl Registry {
             }
         })
         .await;
-        // The next attempt can be as expensive as the first one, so offload it.
+        // The next attempt can be as expensive as the first attempt, so offload it.
         offload::work_on(offload::ALWAYS).await;
         Ok(())
     }

@@ -2,10 +2,10 @@
 //! bindings, flow schemas, priority classes, the local APIServices, the ServiceCIDR, and the Lease of the server.
 //!
 //! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. Each
-//! line contains one object. The lines are sorted by creation. The objects are in their stored form, without UIDs and
-//! times. The server writes them directly to the store. Creating these objects through the API would take most of the
-//! startup time. The code in this module creates the objects that differ between servers. The ConfigMap for tracking
-//! legacy tokens is omitted, because tests expect only the ConfigMaps that they create.
+//! line contains one object. The lines are in the order in which the objects were created. The objects are in their stored
+//! form, without UIDs and times. The server writes these objects directly to the store, because creating them through the
+//! API would take most of the startup time. The code in this module creates the objects that differ between servers. The
+//! ConfigMap for tracking legacy tokens is omitted, because tests expect only the ConfigMaps that they create.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};

@@ -18,8 +18,8 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Returns an error response if the request may come from a web page of another site. The caller must not execute
-    /// such a request.
+    /// Returns an error response if the request may come from a web page of another site. The caller must not execute a
+    /// request for which this function returns an error response.
     pub(super) fn refusal<B>(&self, request: &Request<B>) -> Option<Response<ResponseBody>> {
         if self.registry.authenticator.has_users() { None } else { sites::refusal(request, &self.registry.config) }
     }

@@ -29,7 +29,7 @@ use super::thread::{OwnRuntime, server_ended};
 /// uses only the path and the query of the request's URI. The caller is an administrator, unless the request has an
 /// `Authorization` header.
 ///
-/// Calls use no connection. Therefore, the following features and limits do not apply:
+/// A call uses no connection, so the following features and limits do not apply to calls:
 ///
 /// - WebSockets and TLS
 /// - the maximum number of concurrent requests per connection
@@ -98,9 +98,9 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The error for a call to a stopped server. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if
-    /// the server stopped before the call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server
-    /// stopped during the call.
+    /// The error for a call to a stopped server. The error kind is
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server stopped before the call, and
+    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -123,7 +123,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // Drop the socket of an upgrade. Only requests over a connection can be upgraded to a WebSocket.
+            // Drop the socket of an upgrade, because only requests over a connection can be upgraded to a WebSocket.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,
@@ -145,7 +145,7 @@ where
 /// The response body of an [`InProcess`] call. Dropping the body ends a watch. Reading the body fails if a scripted
 /// fault cuts the body off, or if the server stops before the body is complete.
 pub struct InProcessBody {
-    /// The content, or `None` for a HEAD request.
+    /// The content of the body, or `None` for a HEAD request.
     body: Option<pintle_serving::body::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }

@@ -1,4 +1,4 @@
-//! Accepts connections. Each connection has its own task, including WebSockets. All connection tasks end when the
+//! Accepts connections. Each connection, including a WebSocket, has its own task. All connection tasks end when the
 //! server stops.
 
 use std::sync::{Arc, Mutex, PoisonError};

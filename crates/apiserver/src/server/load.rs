@@ -78,7 +78,7 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
         strategy.to_stored(decoded.value.clone());
     }
     if calls.has_missing() {
-        // Only requests call webhooks, because loading does not wait for other servers.
+        // Loading calls no webhooks, because it does not wait for other servers.
         return Err(Failure::bad_request(format!(
             "a webhook must convert objects of {api_version}: load the object in the storage version of its \
              definition, or create it with a request"

@@ -11,7 +11,7 @@ use super::LoadError;
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
     pub(crate) number: usize,
-    /// The objects in a document, or the reason why the document cannot be read. A List contains several objects.
+    /// The objects in a document, or the reason why the document cannot be read. A document that is a List contains several objects.
     pub(crate) objects: Result<Vec<Json>, String>,
 }
 

@@ -13,7 +13,7 @@ use pintle_serving::body::{ResponseBody, full};
 
 use crate::config::ApiServerConfig;
 
-/// The endings of names that nobody can register in the public DNS. Devices in the local network can claim such names.
+/// The suffixes of names that cannot be registered in the public DNS. Devices in the local network can claim such names.
 const PRIVATE: [&str; 3] = [".internal", ".local", ".svc"];
 
 /// Returns a response with status 403 if a web page of another site may have sent the request.
@@ -39,7 +39,8 @@ pub(super) fn refusal<B>(request: &Request<B>, config: &ApiServerConfig) -> Opti
     Some(response)
 }
 
-/// Returns the host of an authority without the port and the brackets of an IPv6 address. Browsers always send a host.
+/// Returns the host of an authority without the port and the brackets of an IPv6 address. In requests from browsers,
+/// the authority always contains a host.
 fn host_of(authority: &str) -> String {
     let host = authority.parse().map_or_else(|_| authority.to_owned(), |parsed: Authority| parsed.host().to_owned());
     host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase()
@@ -49,9 +50,9 @@ fn host_of(authority: &str) -> String {
 ///
 /// - A page whose host is an IP address was loaded from this address, and `localhost` is always this machine.
 /// - With TLS, another site has no certificate that browsers accept for the connection to this server.
-/// - A page of the local network can have a name without a dot, or one that ends in `.local`. The server rejects such
-///   names in requests from browsers, even if it does not listen on a loopback address. A firewall or the port mapping
-///   of a container can restrict the access to this machine.
+/// - A page of the local network can have a host without a dot, or a host that ends in `.local`. The server rejects
+///   such local names in requests from browsers, even if it does not listen on a loopback address. A firewall or the
+///   port mapping of a container can restrict the access to this machine.
 fn is_this_server(host: &str, is_browser: bool, config: &ApiServerConfig) -> bool {
     let is_private = || !host.contains('.') || PRIVATE.iter().any(|ending| host.ends_with(ending));
     config.tls

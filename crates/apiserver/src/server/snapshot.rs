@@ -21,7 +21,7 @@ use crate::registry;
 #[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
-    /// The key that signs service account tokens. `None` if the snapshot was parsed from text without a key.
+    /// The key that signs service account tokens, or `None` if the snapshot was parsed from text without a key.
     pub(super) token_key: Option<KeySeed>,
     pub(super) objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }

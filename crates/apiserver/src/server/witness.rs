@@ -24,7 +24,8 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// A plugin that records the admission calls for the namespace `n` and its objects. A test sets the plugin's reaction.
+/// A plugin that records the admission calls for the namespace `n` and its objects. A test chooses how the plugin
+/// reacts to an admission call.
 #[derive(Debug, Default)]
 struct Witness(Mutex<WitnessState>);
 
@@ -39,7 +40,7 @@ enum Reaction {
     #[default]
     Nothing,
     Change,
-    /// Sets a string field of the new object. The values are a JSON pointer and the new string.
+    /// Sets a string field of the new object, given a JSON pointer and the new string.
     Set(&'static str, &'static str),
     Refuse(&'static str),
 }
@@ -89,8 +90,8 @@ impl Plugin for Witness {
     }
 }
 
-/// The recorded kinds. Each kind has a JSON pointer and a value. The plugin records the field at the pointer.
-/// [`Reaction::Change`] sets the field to the value.
+/// The recorded kinds, each with a JSON pointer and a value. The plugin records the field at the pointer, and
+/// [`Reaction::Change`] sets this field to the value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),

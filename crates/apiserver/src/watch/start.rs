@@ -5,7 +5,7 @@ use pintle_apimachinery::request::options::ListOptions;
 pub(super) struct Start {
     pub(super) initial: bool,
     pub(super) end_mark: bool,
-    /// The watch sends the changes after this revision. `None` means the current revision.
+    /// The watch sends the changes after this revision, or after the current revision if the field is `None`.
     pub(super) after: Option<u64>,
 }
 

@@ -26,8 +26,8 @@ pub(crate) struct HeavyAnswer {
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The path of a collection. The test changes an object of this collection while it reads a watch. `None` if the
-    /// request is not a watch.
+    /// The path of a collection in which the test changes an object while it reads a watch. `None` if the request of
+    /// the test is not a watch.
     changed: Option<&'static str>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Heavy {
 
 impl Heavy {
     fn post(name: &'static str, path: &str, body: impl ToString) -> Self {
-        // Use strict validation. Warnings about all unknown fields would need more headers than the test client
+        // Use strict validation, because warnings about all unknown fields would need more headers than the test client
         // accepts.
         let path = format!("{path}?fieldValidation=Strict");
         Self { name, before: Vec::new(), method: Method::POST, path, media: JSON, body: body.to_string() }
@@ -103,7 +103,7 @@ pub(crate) fn widget(spec: Json) -> Json {
     json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
 }
 
-/// Returns all cases. The bodies have `parts / 1000` of their full size.
+/// Returns all cases. The size of each body is `parts / 1000` of its full size.
 pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     let scaled = |full: usize| full * parts / 1000;
     let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };

@@ -21,7 +21,8 @@ async fn post(server: &ApiServer, name: &str, bytes: usize) -> Answer {
     call(server, Method::POST, CONFIG_MAPS, map).await
 }
 
-/// Sends the first part of a request that creates a ConfigMap. Returns the missing part.
+/// Sends the first part of a request that creates a ConfigMap. Returns the rest of the request, which has not been sent
+/// yet.
 async fn begin(server: &ApiServer, name: &str) -> (TcpStream, String) {
     let body = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(LARGE)}}).to_string();
     let head = format!(

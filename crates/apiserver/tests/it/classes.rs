@@ -1,4 +1,4 @@
-//! Tests of storage classes, ingress classes, IP addresses, and topology labels of pods.
+//! Tests of storage classes, ingress classes, IP addresses, and the topology labels of pods.
 
 use std::time::Duration;
 

@@ -185,7 +185,7 @@ fn idle_connections_do_not_block_other_requests() {
 #[tokio::test]
 async fn memory_of_unfinished_request_heads_is_bounded() {
     const LONG: usize = 1_000_000;
-    // The limit is 64 MiB. The first 16 KiB of each head are not included in the limit.
+    // The limit for all request heads is 64 MiB, without the first 16 KiB of each head.
     const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
     const MORE: usize = 12;
     // After 32 seconds, the server closes all connections with incomplete heads.

@@ -199,7 +199,7 @@ async fn random_requests_get_consistent_responses() {
     const REQUESTS: usize = 400;
     let seed =
         std::env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
-    // Print the seed first, because a stack overflow prevents all later output.
+    // Print the seed first, because a stack overflow would prevent later output.
     let _ = writeln!(std::io::stderr(), "seed {seed}");
     let mut generator = Generator(fastrand::Rng::with_seed(seed));
     let server = ApiServer::start(ApiServerConfig { audit: 1, ..ApiServerConfig::default() }).await.expect("a server");

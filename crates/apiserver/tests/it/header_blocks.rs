@@ -50,8 +50,8 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Limits each automatic advance of the paused clock to one second. Otherwise, the clock could jump to a later timeout
-/// while the server and its client wait for each other.
+/// Limits each automatic advance of the paused clock to one second. Without this limit, the clock could jump to a later
+/// timeout while the server and its client wait for each other.
 fn tick() {
     tokio::spawn(async {
         loop {
@@ -113,7 +113,8 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
 
 #[tokio::test]
 async fn memory_of_unfinished_header_blocks_is_bounded() {
-    // The limit is 64 MiB. After 32 KiB of a header block have arrived, the block uses 2 MiB of this limit.
+    // The limit for incomplete header blocks is 64 MiB. After 32 KiB of a header block have arrived, the block uses
+    // 2 MiB of this limit.
     const KEPT: usize = 32;
     const MORE: usize = 8;
     // After 32 seconds, the server closes all connections with incomplete blocks.

@@ -188,7 +188,7 @@ async fn impersonated_service_account_is_namespaced_and_has_its_groups() {
     let answer = who_am_i(&server, "weak", &[account]).await;
     let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
     assert_eq!(answer.body["status"]["userInfo"]["groups"], groups, "{:?}", answer.body);
-    // The groups of the service account apply only if the request contains no groups.
+    // The server uses the groups of the service account only if the request contains no groups.
     let explicit = who_am_i(&server, "weak", &[account, ("impersonate-group", "system:serviceaccounts")]).await;
     assert_eq!((explicit.code, &explicit.body["details"]["kind"]), (403, &json!("groups")), "{:?}", explicit.body);
     // A malformed service account name is treated as an ordinary user name.
@@ -242,7 +242,7 @@ async fn non_ascii_impersonation_headers_are_not_ignored() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     assert_eq!(raw(&server, &[]).await, 200);
     assert_eq!(raw(&server, &["Impersonate-User: x\u{fc}".as_bytes()]).await, 403, "a user of that name");
-    // As in kube-apiserver, invalid bytes become part of the user name. No user has this name.
+    // As in kube-apiserver, invalid bytes become part of the user name, and no user has such a name.
     for (headers, code) in [
         (&[&b"Impersonate-User: \xff"[..]][..], 403),
         (&[b"Impersonate-User: x", b"Impersonate-User: \xff"], 403),
@@ -292,8 +292,8 @@ async fn front_proxy_headers_are_ignored() {
     assert_eq!(anonymous.status(), 403);
 }
 
-/// A WebSocket connection to a pod starts with a GET request. Like a POST request, this request requires permission to
-/// create.
+/// A WebSocket connection to a pod starts with a GET request. Like a POST request, this GET request requires permission
+/// to create.
 #[tokio::test]
 async fn exec_by_get_needs_the_right_to_create() {
     let server = server().await;

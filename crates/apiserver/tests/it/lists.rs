@@ -9,8 +9,8 @@ use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
-/// The number of objects. A list of all objects is larger than the buffers of a connection that the client does not
-/// read.
+/// The number of objects in the test. A list of all these objects is larger than the buffers of a connection that the
+/// client does not read.
 const MAPS: usize = 80;
 const EACH: usize = 250_000;
 

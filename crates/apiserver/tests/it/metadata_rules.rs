@@ -1,4 +1,4 @@
-//! Tests of the rules for metadata in writes. The messages must be the same as in kube-apiserver.
+//! Tests of the rules for metadata in writes. The error messages must be the same as in kube-apiserver.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -189,8 +189,8 @@ async fn fault_windows_use_the_servers_clock() {
     let server = server(true).await;
     tokio::time::advance(Duration::from_secs(86_400)).await;
     let fault = Fault::Answer(Answer::new(503));
-    // The clock of the caller is a day ahead of the clock of the server. The rule fires only if its delay is measured
-    // with the server's clock.
+    // The clock of the caller is a day ahead of the clock of the server. The fault rule fires only if its delay is
+    // measured with the server's clock.
     server.faults().add(Rule { from: Duration::from_nanos(1), ..Rule::new(fault) });
     let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Json::Null).await.0;
     assert_eq!(code, 503);

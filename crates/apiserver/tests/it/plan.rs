@@ -1,5 +1,5 @@
 //! Tests of a `Plan`, the dry run of a controller against a live cluster. A second embedded server acts as the cluster.
-//! The audit of the second server proves that the server receives no writes.
+//! The audit of the second server proves that it receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -389,7 +389,7 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
             let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
             let headers = [&upgrade[..], &[("content-type", media)]].concat();
-            // The responses are ignored here and checked by other tests.
+            // Ignore the responses here, because other tests check them.
             drop(support::send(plan.server(), method, path, &headers, "{\"metadata\":{\"name\":\"p\"}}").await);
         }
     }
@@ -436,7 +436,7 @@ async fn requests_of_other_users_do_not_reach_the_cluster() {
     assert!(request_count() > before);
 }
 
-/// Sends an in-process request. A paused clock does not wait for sockets.
+/// Sends an in-process request, because a paused clock does not wait for sockets.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     let (head, body) = server.in_process().call(request).await.expect("an answer").into_parts();

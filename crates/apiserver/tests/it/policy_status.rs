@@ -31,7 +31,7 @@ async fn status(server: &ApiServer, name: &str) -> Json {
     get(server, &format!("{POLICIES}/{name}")).await.body["status"].clone()
 }
 
-/// Creates a policy with these rules and this spec. Returns the policy's warnings as pairs of a field and a message.
+/// Creates a policy with the given rules and spec. Returns the policy's warnings as pairs of a field and a message.
 async fn warnings(server: &ApiServer, name: &str, rules: &[Json], spec: Json) -> Vec<(String, String)> {
     create(server, name, rules, spec).await;
     let status = status(server, name).await;
@@ -95,7 +95,7 @@ async fn types_are_those_of_the_real_server() {
         ("containers", "object.spec.template.spec.containers.all(c, c.image.startsWith('a/'))", ""),
         ("port", "object.spec.template.spec.containers[0].livenessProbe.httpGet.port == 80", ""),
         ("namespace", "object.metadata.namespace == request.namespace", ""),
-        // In OpenAPI, a Quantity has no type. Therefore, kube-controller-manager cannot determine the type of a map of
+        // In OpenAPI, a Quantity has no type, so kube-controller-manager cannot determine the type of a map of
         // quantities.
         ("limits", "has(object.spec.template.spec.containers[0].resources.limits)", "undefined field 'limits'"),
         ("number", "object.spec.replicas == '1'", "found no matching overload for '_==_' applied to '(int, string)'"),

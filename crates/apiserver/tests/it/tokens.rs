@@ -207,7 +207,7 @@ async fn seeded_tokens_are_reproducible_and_snapshots_keep_the_key() {
     let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
     let made = async |seed| {
         let server = seeded(seed).await;
-        // Send the requests in process. A paused clock does not wait for sockets.
+        // Send the requests in process, because a paused clock does not wait for sockets.
         let post = async |path: &str, body: Json| {
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");

@@ -17,7 +17,7 @@ const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is bu
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
-/// Creates an object. Returns the features that the warnings in the response name, as in `docs/CONFORMANCE.md`.
+/// Creates an object. Returns the features that the response's warnings mention, as in `docs/CONFORMANCE.md`.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);

@@ -1,5 +1,5 @@
-//! Tests of admission webhooks and conversion webhooks. Recorded cases are in `crates/conformance`. The tests cover
-//! Services, clocks, cancelled requests and concurrent writes.
+//! Tests of admission webhooks and conversion webhooks. The recorded cases of webhook calls are in
+//! `crates/conformance`. The tests in this file cover Services, clocks, cancelled requests and concurrent writes.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -318,7 +318,7 @@ async fn request_that_began_earlier_is_reviewed() {
     );
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("a connection");
     socket.write_all(head.as_bytes()).await.expect("a write");
-    // The server sends this response when it begins to read the body.
+    // The server sends this `100 Continue` when it begins to read the body.
     let mut answer = [0; 25];
     socket.read_exact(&mut answer).await.expect("an answer");
     assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -505,8 +505,8 @@ async fn status_write_keeps_the_spec_of_a_moved_version() {
     }
 }
 
-/// If the conversion of an object fails, policies must not be evaluated, because fields of the object would be missing.
-/// Therefore, the deletion fails.
+/// If the conversion of an object fails, its deletion also fails, because policies cannot be evaluated with missing
+/// fields.
 #[tokio::test]
 async fn failed_conversion_prevents_the_deletion() {
     let webhook =

@@ -42,11 +42,10 @@ pub(crate) struct Grant {
 /// All roles that are granted to a user in one namespace, or in the cluster scope.
 #[derive(Debug, Default)]
 pub struct Granted {
-    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. Both groups of
-    /// grants are sorted by binding name.
+    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. Each of the two
+    /// groups is sorted by binding name.
     pub(crate) grants: Vec<Grant>,
-    /// The last role in evaluation order that is missing, if any. A role is missing if a binding of the user refers to
-    /// a role that does not exist.
+    /// The last role in evaluation order that does not exist although a binding of the user refers to it.
     pub(crate) missing: Option<MissingRole>,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct MissingRole {
 
 #[derive(Debug)]
 struct IndexedBinding {
-    /// The binding's namespace. Empty for a cluster role binding.
+    /// The binding's namespace, or an empty string for a cluster role binding.
     namespace: Box<str>,
     name: Box<str>,
     role_kind: Box<str>,
@@ -87,7 +86,7 @@ type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<Indexe
 
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
-    /// The roles, with the same keys as in the store. For a cluster role, the namespace in the key is empty.
+    /// The roles, with the same keys as in the store. The key of a cluster role has an empty namespace.
     roles: HashMap<Box<str>, Arc<IndexedRole>>,
     bindings: HashMap<Box<str>, Arc<IndexedBinding>>,
     users: HashMap<Box<str>, BindingsOfSubject>,
@@ -129,7 +128,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If a binding contains the same subject twice, the first occurrence has already removed the binding.
+            // Skip a repeated subject, because its first occurrence has already removed the binding.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
@@ -154,13 +153,13 @@ impl RuleIndex {
         }
     }
 
-    /// Returns a cluster role if `namespace` is empty.
+    /// Returns the role with this name, or the cluster role if `namespace` is empty.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<IndexedRole>> {
         self.roles.get(&*key(namespace, name))
     }
 
-    /// Returns all roles that are granted to a user in a namespace, or in the cluster scope.
-    /// A role that several bindings refer to is returned only once, with the first binding.
+    /// Returns all roles that are granted to a user in a namespace, or in the cluster scope. If several bindings refer
+    /// to a role, returns the role only once, with the first binding.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         let mut granted = Granted::default();
         let mut roles = HashSet::new();
@@ -178,8 +177,8 @@ impl RuleIndex {
         granted
     }
 
-    /// Returns the bindings in a namespace that match a user, sorted by name. The number is the index of the first
-    /// matching subject.
+    /// Returns the bindings in a namespace that match a user, sorted by name, with the index of the first matching
+    /// subject.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));
@@ -192,7 +191,7 @@ impl RuleIndex {
     fn role_of(&self, binding: &IndexedBinding) -> Option<&Arc<IndexedRole>> {
         match (&*binding.role_kind, &*binding.namespace) {
             ("ClusterRole", _) => self.role("", &binding.role_name),
-            // A cluster role binding cannot refer to a role.
+            // Ignore a cluster role binding that refers to a role, which is not valid.
             (_, "") => None,
             (_, namespace) => self.role(namespace, &binding.role_name),
         }
@@ -259,7 +258,7 @@ impl Subject {
         let matcher = match (kind, if of.is_empty() { namespace } else { of }) {
             ("User", _) => SubjectMatcher::User(name.into()),
             ("Group", _) => SubjectMatcher::Group(name.into()),
-            // A service account without a namespace matches no user.
+            // Ignore a service account without a namespace, because it matches no user.
             ("ServiceAccount", of) if !of.is_empty() => {
                 SubjectMatcher::User(format!("system:serviceaccount:{of}:{name}").into())
             }
@@ -289,7 +288,7 @@ impl PolicyRule {
         }
     }
 
-    /// Returns the rule as JSON.
+    /// Returns the policy rule as JSON.
     pub fn value(&self) -> &Json {
         &self.value
     }

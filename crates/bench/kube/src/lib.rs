@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The numbers of updates and lists, incremented by the task that polls the reflector.
+/// The numbers of updates and lists. The task that polls the reflector increments them.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -73,7 +73,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Checks `count` every millisecond. Returns when `count` reached `wanted`.
+    /// Checks `count` every millisecond, and returns the time at which it reached `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -129,8 +129,9 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Subscribes each handler to a shared reflector. A task polls the reflector's stream and drops the items. Handlers
-    /// cannot subscribe after the reflector has started, so the initial round with a single handler is skipped.
+    /// Subscribes each handler to a shared reflector. A task polls the reflector's stream and drops the items. This
+    /// workload skips the initial round with a single handler, because handlers cannot subscribe after the reflector
+    /// has started.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
@@ -218,7 +219,7 @@ fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Ar
             match event {
                 Ok(Event::Apply(_)) => shared.updates.fetch_add(1, Ordering::AcqRel),
                 Ok(Event::InitDone) => shared.lists.fetch_add(1, Ordering::AcqRel),
-                // Ignore errors such as 410 Expired: the watcher re-lists after an error.
+                // Ignore errors such as 410 Expired, because the watcher re-lists after an error.
                 Ok(_) | Err(_) => 0,
             };
         }

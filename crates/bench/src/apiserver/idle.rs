@@ -10,7 +10,8 @@ use crate::meter::{Sample, Tally, measure};
 /// The number of watches per connection.
 const SHARED: usize = 50;
 
-/// Sends writes one after another, with 0, 100 and 1,000 idle watchers. Each watcher watches its own namespace.
+/// Measures writes one after another, with 0, 100 and 1,000 idle watchers. Each watcher watches its own
+/// namespace.
 pub(super) fn idle(setting: &Setting) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());

@@ -1,4 +1,4 @@
-//! Workloads with many large objects. The workloads measure memory use, full lists and concurrent writes.
+//! Workloads with many large objects, which measure memory use, full lists and concurrent writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::stopwatch::quantile_ms;
 const ALL: &str = "/api/v1/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The fields to remove from a pod before it is created. The server sets most of these fields. Owner references are
-/// removed because the garbage collector deletes pods whose owner does not exist.
+/// removed, because the garbage collector deletes pods whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
 /// Runs the workload with a number of pods that a real server can store.
@@ -27,7 +27,7 @@ pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
-/// Creates pods with a status, and lists the pods as JSON and as protobuf. Afterwards, writes small objects, first
+/// Creates pods with a status, and lists the pods as JSON and as protobuf. After that, writes small objects, first
 /// without lists and then during concurrent lists.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
@@ -41,8 +41,8 @@ fn pods(setting: &Setting, n: usize) -> Sample {
     // Report the total memory of the server process, not only the memory of its pods.
     let made = setting.server_bytes();
     runtime.block_on(async {
-        // Report the JSON size of the pods in the create requests. The stored pods are larger because of their managed
-        // fields.
+        // Report the JSON size of the pods in the create requests. The stored pods are larger than that, because they
+        // have managed fields.
         let json = pods.list(0..n).len();
         let mut first = Vec::new();
         for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Workloads with many watchers of one resource. The workloads measure the cost per watcher and count lost events.
+//! Workloads with many watchers of one resource, which measure the cost per watcher and count lost events.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::meter::{Sample, Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// Makes 1,000 changes that each of 1,000 watchers must receive. Afterwards, connects 100 more watchers that do not
+/// Makes 1,000 changes that each of 1,000 watchers must receive. After that, connects 100 more watchers that do not
 /// read, and makes another 1,000 changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
@@ -59,8 +59,8 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the server memory per watcher that does not read, in bytes. Each watched object has a size of 1 KB, so the
-/// events do not fit into the socket buffers.
+/// Returns the server memory per watcher that does not read, in bytes. Each watched object has 1 KB, so the events do
+/// not fit into the socket buffers.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
     change(client, changes, &"x".repeat(1_000)).await;

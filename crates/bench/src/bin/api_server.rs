@@ -1,6 +1,6 @@
-//! Runs the embedded API server over TLS, or over plain HTTP with `--http`. Prints the path of a kubeconfig for the
-//! server. `--maps N` creates `N` ConfigMaps for the `controller` benchmark at startup. `--changes N` updates `N` of
-//! these ConfigMaps per second. Exits when its standard input is closed.
+//! Runs the embedded API server over TLS, or over plain HTTP with `--http`. The program prints the path of a
+//! kubeconfig for the server. `--maps N` creates `N` ConfigMaps for the `controller` benchmark at startup.
+//! `--changes N` updates `N` of these ConfigMaps per second. The program exits when its standard input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;

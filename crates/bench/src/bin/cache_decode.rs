@@ -1,5 +1,5 @@
 //! Measures the cost of decoding an object or event from bytes and storing it in the cache: `cache_decode PODS.jsonl`.
-//! The file contains one object per line.
+//! The file `PODS.jsonl` contains one pod per line.
 
 use std::env;
 use std::error::Error;
@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Splits a response body into watch frames and returns the CPU time per frame in microseconds. If `reads` is true,
-/// also locates the object in each frame.
+/// this function also locates the object in each frame.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -99,8 +99,8 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// Processes a list of all pods and one update of each pod, and prints the cost. If `ticks` is true, also prints how
-/// long a concurrent task that is always ready waited for the thread.
+/// Processes a list of all pods and one update of each pod, and prints the cost. If `ticks` is true, this function
+/// also prints how long a concurrent task that is always ready waited for the thread.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -133,7 +133,7 @@ fn whole<T: Object + DeserializeOwned>(
 }
 
 /// Measures how long a task that is always ready waits for the thread. The wait is measured in CPU time of the thread,
-/// which excludes time used by other programs.
+/// so that it does not include other programs.
 struct Ticks {
     wants_to_run: bool,
     last: Duration,

@@ -1,5 +1,5 @@
-//! Serves N pods on a loopback port and prints the URL: `load_server --pods N`. Exits when its standard input is
-//! closed.
+//! Serves N pods on a loopback port and prints the URL: `load_server --pods N`. The program exits when its
+//! standard input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::process::exit(0);
     });
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    // Connections wait in the listener's backlog until the pods have been created.
+    // Print the URL before the pods are created, because connections wait in the listener's backlog.
     println!("http://{}", listener.local_addr()?);
     pintle_bench::load::serve(pods, &listener)?;
     Ok(())

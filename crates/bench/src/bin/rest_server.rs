@@ -1,5 +1,5 @@
 //! Runs the server for the `rest` benchmark and prints the path of a kubeconfig with the contexts `plain` and `tls`.
-//! Exits when its standard input is closed.
+//! The program exits when its standard input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;
@@ -43,6 +43,6 @@ users:
     println!("{}", kubeconfig.display());
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     std::fs::remove_dir_all(folder)?;
-    // Do not wait for responses: a watch may never end.
+    // Do not wait for responses, because a watch may never end.
     std::process::exit(0)
 }

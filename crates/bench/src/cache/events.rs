@@ -14,8 +14,8 @@ use crate::meter::{Sample, Tally, measure};
 /// Requests 200,000 updates from the load server. Measures the time until every handler has received all updates.
 ///
 /// By default, Pintle merges the pending updates of an object for a slow handler. In this workload, the subscriptions
-/// deliver every event, as in the other libraries. The results include the fraction of events that the slowest handler
-/// received.
+/// deliver every event, as with the other libraries. The results include the fraction of events that the slowest
+/// handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, handling: Handling) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -32,7 +32,7 @@ pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -
     all.with("times the CPU of one", times)
 }
 
-/// Measures `updates` updates. `before` is the number of completed rounds.
+/// Measures a round of `updates` updates. `before` is the number of completed rounds.
 fn round<T: Kind>(
     setting: &Setting,
     runtime: &Runtime,
@@ -43,7 +43,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed().stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // Use new resource versions in the second round.
+    // In the second round, use resource versions that the first round has not used.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> = handlers

@@ -19,7 +19,7 @@ use super::Setting;
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// Keeps all fields except managed fields. This is the default.
+    /// Keeps all fields except managed fields, which is the default of an informer.
     Unmanaged,
     /// Keeps all fields except managed fields and annotations.
     Stripped,
@@ -39,7 +39,7 @@ pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOw
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
 
-/// What a handler does with each new state.
+/// The work of a handler for each new state of an object.
 #[derive(Clone, Copy)]
 pub(super) enum Handling {
     Metadata,
@@ -60,7 +60,8 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
 
 /// A handler that counts objects until it has received the newest state of `wanted` distinct objects.
 pub(super) struct Counter {
-    /// An object is in its newest state if it has this resource version or a later version.
+    /// The newest resource version. An object with this resource version or a later one is in its newest
+    /// state.
     newest: u64,
     wanted: usize,
     handling: Handling,
@@ -116,7 +117,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 
     fn on_delete(&self, _: &Arc<T>, _: bool) {}
 
-    /// Reading only the metadata avoids decoding the object.
+    /// Only read the metadata if possible, because this does not decode the object.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { .. } => _ = self.counts.adds.fetch_add(1, Ordering::Relaxed),
@@ -132,7 +133,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// Waits until the handler is done and returns when it finished.
+    /// Waits until the handler is done, and returns the time at which it finished.
     pub(super) async fn done(&mut self) -> Instant {
         let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
         done.expect("the condition checked it")

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// A pod with the fields that a scheduler needs. Pods do not share data. Rarely used fields are boxed.
+/// A pod with the fields that a scheduler needs. The pods do not share data, and rarely used fields are boxed.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
@@ -104,7 +104,7 @@ enum PreemptionPolicy {
 #[allow(dead_code, reason = "as above")]
 struct Container {
     name: Box<str>,
-    /// The image. A scheduler prefers nodes that already have the image.
+    /// The image of the container, because a scheduler prefers nodes that already have the image.
     image: Box<str>,
     #[serde(default)]
     ports: Box<[Port]>,
@@ -228,8 +228,8 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of a pod's persistent volume claims. Persistent volume claims can restrict the nodes that a pod
-/// can run on.
+/// Returns the names of a pod's persistent volume claims. A scheduler needs these names, because a claim can
+/// restrict the nodes on which the pod can run.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -36,7 +36,8 @@ pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error
     Ok(())
 }
 
-/// Updates `rate` of the `n` ConfigMaps per second until the server stops, in batches every 10 ms.
+/// Updates `rate` of the `n` ConfigMaps per second until the server stops. The updates are sent in a
+/// batch every 10 ms.
 ///
 /// # Errors
 ///

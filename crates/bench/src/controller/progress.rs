@@ -1,4 +1,4 @@
-//! Records the progress of a controller. Used by the programs for Pintle and kube-rs.
+//! Records the progress of a controller. The programs for Pintle and kube-rs use this module.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,7 +12,8 @@ use crate::meter::{self, Sample};
 /// The annotation that contains the number of the last benchmark run that wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
-/// Counts reconciliations of the objects `bench-0`, `bench-1` and so on. Other objects do not count.
+/// Counts reconciliations of the objects `bench-0`, `bench-1` and so on. The reconciliations of
+/// other objects are not counted.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start: Instant,
@@ -20,7 +21,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time from the start of the process until all objects were done.
+    /// The time between the start of the process and the time at which all objects were done.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }

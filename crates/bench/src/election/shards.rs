@@ -16,7 +16,7 @@ use crate::stopwatch::quantile_ms;
 
 const SHARDS: u32 = 8;
 
-/// A period of work by a replica on a shard.
+/// A period in which a replica works on a shard.
 struct Stretch {
     fleet: u64,
     shard: u32,
@@ -61,7 +61,7 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
     // With four replicas, each replica owns a fourth of the shards on average. When a replica joins or dies, about a
-    // fourth of the shards must change their owner. Further moves are unnecessary.
+    // fourth of the shards must change their owner. All other changes of owners are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut periods: Vec<Duration> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -105,8 +105,8 @@ impl Ledger {
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
 
-    /// Returns the shards that changed their owner between two points in time. `stretches` must be sorted by start
-    /// time.
+    /// Returns the shards that have changed their owner between the times `from` and `to`. `stretches` must be sorted
+    /// by start time.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
         let stretches = self.0.lock().expect("no task panicked");
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));

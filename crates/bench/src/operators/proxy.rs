@@ -1,4 +1,5 @@
-//! A network proxy between the operator and the server. The proxy closes all connections while the network is cut.
+//! A network proxy between the operator and the server. While the network is cut, the proxy closes all
+//! connections.
 
 use std::net::SocketAddr;
 
@@ -29,7 +30,7 @@ impl Proxy {
                         if !*cut.borrow() {
                             connections.spawn(async move {
                                 if let Ok(mut far) = TcpStream::connect(server).await {
-                                    // Ignore connection errors. The operator must handle them.
+                                    // Ignore connection errors, because the operator must handle them.
                                     _ = copy_bidirectional(&mut near, &mut far).await;
                                 }
                             });

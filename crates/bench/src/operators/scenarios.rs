@@ -91,7 +91,7 @@ async fn terminated(world: &World) -> String {
     format!("{ended:?} after {took:.2} s; published {published} after the restart")
 }
 
-/// The server rejects all of the operator's writes with this error for 5 s.
+/// For 5 s, the server rejects all writes of the operator with the error `answer`.
 async fn failing(world: &World, answer: Answer) -> String {
     use RequestVerb::{Create, Patch, Update};
     let mut process = started(world).await;
@@ -123,7 +123,7 @@ async fn cut_off(world: &World, span: Duration) -> String {
     let state = process.state();
     world.proxy.cut(false);
     let from = Instant::now();
-    // In a real cluster, the kubelet would restart the process.
+    // Restart the process if it has ended, like the kubelet in a real cluster.
     let _restarted = process.ended().map(|_| world.start());
     let published = world.published("second", from).await;
     format!("the process {state}; published {published} after the end of the fault")

@@ -1,4 +1,4 @@
-//! The operators' resource.
+//! The custom resource of the operators.
 
 use pintle::prelude::*;
 use schemars::JsonSchema;

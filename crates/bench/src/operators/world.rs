@@ -20,7 +20,7 @@ pub(super) struct World {
     command: Vec<String>,
 }
 
-/// The maximum time to wait for a result.
+/// The maximum time to wait for the result of a scenario.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 impl World {
@@ -33,8 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // Install the CustomResourceDefinition, because the controller-runtime operator does not install it. The other
-        // operators accept an existing definition.
+        // Install the CustomResourceDefinition, because the controller-runtime operator does not install it. The
+        // Pintle and kube-rs operators accept an existing definition.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -141,7 +141,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Ignore the error: the process may already have exited.
+        // Ignore the error, because the process may already have exited.
         _ = self.0.kill();
         _ = self.0.wait();
     }

@@ -18,9 +18,9 @@ const ROUNDS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 const COMPUTES: Duration = Duration::from_millis(5);
 
-/// Eight workers wait. A worker gets a key, adds `fan` other keys, and then computes for 5 ms. The next round starts
-/// when all keys of the round are done. For each of the `fan` keys, the time between its add and the get by a worker is
-/// measured.
+/// Eight workers wait for keys. In each round, a worker gets a key, adds `fan` other keys, and then computes for 5 ms.
+/// The next round starts when all keys of the round are done. The workload measures the time between the add of each of
+/// the `fan` keys and the get by a worker.
 pub(super) fn busy<K: Key, C: Crew>(crew: &C, setting: Setting, fan: usize) -> Sample {
     let rounds = setting.size(ROUNDS);
     let keys: Arc<[K]> = keys(rounds * (fan + 1)).into();

@@ -22,10 +22,10 @@ pub(super) trait Crew {
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// Like [`worker`](Self::worker), but the worker finishes a key and gets the next key in one call.
+    /// Works like [`worker`](Self::worker), but the worker finishes a key and gets the next key in one call.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that gets keys and does no work for them. The setting determines whether the worker makes one or
+    /// Starts a worker that gets keys and does no work for them. `setting` determines whether the worker makes one or
     /// two calls per key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
@@ -42,7 +42,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The schedule of a producer's calls. A late call starts immediately.
+/// The schedule of a producer's calls. A call that is late starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -108,8 +108,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Consume tokio's cooperative budget in each iteration, as a reconciler does with I/O. Otherwise, tasks that never
-    // wait for I/O would not yield their thread.
+    // Consume tokio's cooperative budget in each iteration, as a reconciler does with I/O. Without this, tasks that
+    // never wait for I/O would not yield their thread.
 
     fn worker<K: Key>(
         &self,

@@ -1,4 +1,4 @@
-//! Workloads with delayed adds. A worker is already waiting for the keys.
+//! Workloads with delayed adds, for which a worker is already waiting.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -50,7 +50,8 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
     })
 }
 
-/// Measures a worker while `adds` adds `n` keys. The measurement ends when the worker has finished `soon` keys.
+/// Measures a worker while the closure `adds` adds `n` keys. The measurement ends when the worker has finished `soon`
+/// keys.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

@@ -16,9 +16,9 @@ const CREW: usize = 16;
 const TICK: Duration = Duration::from_millis(5);
 const TICKS: usize = 400;
 
-/// For 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its share every 5 ms, at a
-/// different time from the other producers. 16 workers wait for the keys. Measures the time between the add of a key
-/// and the get by a worker. The parent process sets the CPU limit.
+/// For 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its share of the keys
+/// every 5 ms, at a different time from the other producers. 16 workers wait for the keys. Measures the time between
+/// the add of a key and the get by a worker. The parent process sets the CPU limit.
 pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, setting: Setting, keys_per_second: usize) -> Sample {
     let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
     let ticks = setting.size(TICKS);

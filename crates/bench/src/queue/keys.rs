@@ -1,10 +1,10 @@
-//! The keys of the queues.
+//! The keys for the queue workloads.
 
 use std::fmt::Write as _;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A key type. Keys are created from names.
+/// A type of keys, which are created from names.
 pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
     fn named(name: &str) -> Self;
 

@@ -9,8 +9,8 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Ten times, each of 100 k items fails and is then forgotten. A lock protects the limiter, as in client-go. The caller
-/// passes the current time to Pintle's limiter. client-go's limiter does not need the time.
+/// In ten rounds, each of 100 k items fails and is then forgotten. A lock protects the limiter, as in client-go. The
+/// caller passes the current time to Pintle's limiter, but client-go's limiter does not need the time.
 pub(super) fn when_forget<K: Key>(setting: Setting) -> Sample {
     const ROUNDS: usize = 10;
     let keys = keys::<K>(setting.size(100_000));

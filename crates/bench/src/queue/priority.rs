@@ -13,8 +13,8 @@ use crate::meter::{Sample, Tally, measure};
 
 const LEVELS: [i32; 5] = [-100, -10, 0, 10, 100];
 
-/// 100 k keys are queued, each with one of five priorities. 1,000 workers process 200 k keys in total. While a worker
-/// processes a key, it adds a random key, which is almost always queued already. The new priority of this key is
+/// The queue contains 100 k keys, each with one of five priorities. 1,000 workers process 200 k keys in total. While a
+/// worker processes a key, it adds a random key, which is almost always queued already. The new priority of this key is
 /// equally likely to be higher or lower than before. The worker also adds its own key again, so the length of the queue
 /// is constant. The queue merges adds in the same way as controller-runtime.
 pub(super) fn priority<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {

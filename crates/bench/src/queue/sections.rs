@@ -1,9 +1,9 @@
 //! Measures how long a single call can hold the queue's lock.
 //!
 //! A program cannot directly measure how long a lock is held. However, a call holds at most one lock at a time, so the
-//! CPU time of the call is an upper bound. The bound includes the cost of reading the thread's CPU clock once. Some
-//! calls take the lock many times, each time only briefly. For these calls, the workloads also measure the slowest
-//! concurrent `done` on another thread.
+//! CPU time of the call is an upper bound. This upper bound includes the cost of reading the thread's CPU clock once.
+//! Some calls take the lock many times, but only briefly each time. For these calls, the workloads also measure the
+//! slowest concurrent `done` on another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,7 +20,7 @@ use crate::meter::{Sample, Tally, measure, resident, thread_cpu};
 /// The number of keys in flight that another thread finishes one by one during the measurement.
 const HELD: usize = 100_000;
 
-/// 1 M delayed keys become due at the same time. A single thread gets and finishes all of them.
+/// Measures a single thread that gets and finishes 1 M delayed keys that become due at the same time.
 pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     let (mut get, mut done) = (Longest::default(), Longest::default());
     let sample = when_due::<K>(setting, |queue, n| {
@@ -34,7 +34,7 @@ pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, longest get", get.micros()).with("CPU us, longest done", done.micros())
 }
 
-/// 1 M delayed keys become due at the same time. Measures a call that reads the queue's counts.
+/// Measures a call that reads the queue's counts after 1 M delayed keys have become due at the same time.
 pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     let mut counts = Longest::default();
     let sample = when_due::<K>(setting, |queue, n| {
@@ -71,7 +71,8 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. Before the measurement, 1 M keys with different delays become due without any calls to the queue.
+/// Measures the closure `calls`. Before the measurement, 1 M keys with different delays become due without any calls to
+/// the queue.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));
@@ -117,7 +118,7 @@ fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnc
     })
 }
 
-/// Measures the CPU time of each call. All calls run on one thread.
+/// Measures the CPU time of each call on a single thread.
 struct Calls {
     last: Duration,
 }

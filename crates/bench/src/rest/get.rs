@@ -1,4 +1,4 @@
-//! Measures many concurrent GET requests for a small object. Each response is decoded.
+//! Measures many concurrent GET requests for a small object. The client decodes each response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ pub(super) fn get_raw(setting: &Setting, runtime: &Runtime, at_once: usize, prot
     run(setting, runtime, vec![client; at_once])
 }
 
-/// Sends GET requests one after another.
+/// A client that sends GET requests one after another.
 pub(super) trait Getter: Send + 'static {
     /// Requests the object once. Panics if the response does not contain the expected object.
     fn get_once(&mut self) -> impl Future<Output = ()> + Send;

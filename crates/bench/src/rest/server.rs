@@ -24,10 +24,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// The server's listeners.
+/// The listeners of the server.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For plain HTTP/1.1.
+    /// The listener for plain HTTP/1.1.
     pub plain: TcpListener,
     /// The listener for HTTP/1.1 and HTTP/2 over TLS.
     pub tls: TcpListener,
@@ -59,7 +59,7 @@ pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>>
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let tls = TlsAcceptor::from(Arc::new(tls));
     let objects = Arc::new(Objects::default());
-    // Both server tasks run until the program exits. Ignore connection errors: they affect only one client.
+    // Both server tasks run until the program exits, and ignore connection errors, which affect only one client.
     let plain = objects.clone();
     drop(tokio::spawn(accept(listeners.plain, move |stream| {
         let objects = plain.clone();
@@ -121,7 +121,8 @@ impl Objects {
         response
     }
 
-    /// Opens a watch. The watches are staggered, so the events of a thousand watches are spread over a second.
+    /// Opens a watch. The watches send their events at different times, so the events of a thousand watches are
+    /// spread over a second.
     fn watch(&self) -> Answer {
         let place = self.watches.fetch_add(1, Ordering::Relaxed) * 619 % 1_000;
         let first = Instant::now() + Duration::from_millis(place);

@@ -15,8 +15,8 @@ use super::{Protocol, Setting};
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 
 /// One task per watch decodes the events of the watch. The watches use HTTP/2 if the client library supports HTTP/2.
-/// Measures how much the resident memory and the number of open sockets grow from the first watch to the end of the
-/// measurement.
+/// Measures the growth of the resident memory and of the number of open sockets, from the first watch to the end of
+/// the measurement.
 pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;
     let api: Api<ConfigMap> = Api::namespaced(Protocol::Http2.client(setting), "default");

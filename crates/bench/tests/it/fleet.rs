@@ -25,13 +25,13 @@ struct Process {
     is_paused: bool,
 }
 
-/// A disruption of the leader. The disruption ends when another process has become the leader.
+/// A disruption of the leader, which ends when another process has become the leader.
 #[derive(Clone, Copy, Debug)]
 enum Disruption {
     Kill,
     /// Closes the standard input of the process, which makes the process release the lease.
     Stop,
-    /// Sends SIGSTOP. Sends SIGCONT when another process has become the leader.
+    /// Sends SIGSTOP to the process, and sends SIGCONT when another process has become the leader.
     Pause,
     Disconnect,
 }
@@ -87,8 +87,8 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector continues to act until a renewal fails, possibly at the same time as the
-        // new leader. This behavior is known, so the tests kill client-go processes instead of pausing them.
+        // After a pause, client-go's elector continues to act until a renewal fails, even if there is a new leader.
+        // This behavior is known, so the tests kill client-go processes instead of pausing them.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,
@@ -115,8 +115,8 @@ impl Fleet {
         }
     }
 
-    /// Returns the terms, sorted by their first action: the times of the first and last action, and the identity of the
-    /// leader.
+    /// Returns the times of the first and last action of each leadership term, and the identity of the leader. The
+    /// terms are sorted by their first action.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {
@@ -180,7 +180,7 @@ async fn killed_paused_and_disconnected_processes_never_overlap() {
         fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // All paused processes have resumed, so the logs contain all actions.
+    // At this point, all paused processes have resumed, so the logs contain all actions.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {

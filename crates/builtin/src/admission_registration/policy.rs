@@ -28,7 +28,7 @@ impl Strategy for AdmissionPolicy {
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         match subresource {
             Subresource::Status if !self.mutating => policy_errors::status(new),
-            // If the spec has not changed, it was already validated.
+            // Validate only a changed spec, because the stored spec is already valid.
             Subresource::None if new.get("spec") != old.get("spec") => self.validate_create(new),
             _ => FieldErrors::default(),
         }

@@ -57,8 +57,9 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// Sets the template generation, which increases with each change to the template. The server ignores the
-    /// annotation in a request, because the template generation is a spec field in Go.
+    /// Copies the template generation from the old object, and increments it if the template changed. The server
+    /// ignores the annotation in a request, as kube-apiserver does, because clients must not set the template
+    /// generation.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -108,7 +109,7 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Returns the template generation from its annotation. The template generation counts the changes to the template.
+/// Returns the template generation (the number of template changes) from its annotation.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }

@@ -25,7 +25,7 @@ impl Strategy for StatefulSet {
         let (mut found, path) = match old {
             _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
-            // As in kube-apiserver, warning paths have the prefix `.Spec` only for updates.
+            // As in kube-apiserver, the paths in update warnings start with `.Spec`.
             Some(old) => (template_warnings::on_update(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
@@ -107,8 +107,8 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// Validates a StatefulSet. Claim templates and the service name are validated only on create, because they cannot
-/// change.
+/// Validates a StatefulSet, but validates the claim templates and the service name only on create, because they
+/// cannot change.
 fn spec_errors(object: &Json, new: bool) -> FieldErrors {
     let management = object.text("/spec/podManagementPolicy");
     let strategy = object.text("/spec/updateStrategy/type");
@@ -150,7 +150,8 @@ fn drop_max_unavailable(object: &mut Json) {
 
 /// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume, which
 /// replaces any volume with the same name. The host name and the subdomain are removed, because the StatefulSet
-/// determines them. The replicas and two other numbers are omitted, because other code validates them.
+/// controller sets them on each pod. `replicas`, `minReadySeconds` and `revisionHistoryLimit` are removed, because
+/// other code validates them.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

@@ -1,5 +1,5 @@
-//! The `SubjectAccessReview`, `LocalSubjectAccessReview` and `SelfSubjectAccessReview`
-//! kinds. A review states whether a user may perform an action.
+//! The `SubjectAccessReview`, `LocalSubjectAccessReview` and `SelfSubjectAccessReview` kinds. An access review
+//! states whether a user may perform an action.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -74,7 +74,7 @@ fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
     review
 }
 
-/// Metadata fields that only the server sets. The server removes them from reviews.
+/// Metadata fields that only the server sets, so they are removed from reviews.
 const SERVER_SET: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 

@@ -1,4 +1,5 @@
-//! The `SelfSubjectRulesReview` kind. A review lists the permissions of the user in a namespace.
+//! The `SelfSubjectRulesReview` kind. A rules review lists the permissions of the user in a
+//! namespace.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -33,7 +34,8 @@ impl PostHandler for SelfSubjectRulesReview {
     }
 }
 
-/// Returns the status of a rules review: the rules for the user, and errors about unreadable rules.
+/// Returns the status of a SelfSubjectRulesReview: the rules for the user, and errors about
+/// unreadable rules.
 pub fn status<'a>(rules: impl Iterator<Item = &'a Json>, wrong: Option<String>) -> Json {
     let (paths, resources): (Vec<_>, Vec<_>) = rules.cloned().partition(|rule| rule.has("/nonResourceURLs"));
     let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});

@@ -124,8 +124,8 @@ fn schedule_error(schedule: &str) -> Option<String> {
     None
 }
 
-/// Returns `true` if the text has the form of a name in the time zone database. The function does not check whether the
-/// time zone exists.
+/// Returns `true` if the text has the form of a name in the time zone database. Does not check whether the time zone
+/// exists.
 fn is_zone(zone: &str) -> bool {
     const AREAS: &[&str] = &[
         "Africa",

@@ -85,8 +85,8 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // As in kube-apiserver, each error about the spec occurs twice. kube-apiserver validates the spec with the Job,
-        // and again for the update.
+        // As in kube-apiserver, each spec error occurs twice: the spec is validated with the Job, and again for the
+        // update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
@@ -119,15 +119,15 @@ impl Strategy for Job {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        // Add missing defaults before the validation. kube-apiserver adds defaults when it reads the object from its
-        // store. kube-apiserver then also copies missing labels from the template.
+        // Add missing defaults before the validation. Like a read from the store in kube-apiserver, this also copies
+        // missing labels from the template.
         self.defaults(&mut object);
         object
     }
 
     fn stores_defaults_late(&self, created: &Json) -> bool {
-        // This value is true if the labels of the Job come from a template that has only generated labels.
-        // kube-apiserver copies such labels only when it reads the object.
+        // `true` if the Job would get its labels from a template that has only generated labels. kube-apiserver copies
+        // such labels only when it reads the Job from its store.
         let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
         let generated = |key: &Text| GENERATED.contains(&key.as_str());
@@ -164,7 +164,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {
         None => false,
-        // `selector_errors` reports an invalid selector.
+        // `selector_errors` already reports an invalid selector.
         Some(None) => true,
         Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
     };

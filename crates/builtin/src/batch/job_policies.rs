@@ -202,7 +202,7 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// Reports a field that is missing or has an unknown value. The error about a missing field lists the known values.
+/// Reports a field that is missing or has an unknown value, and lists the known values if the field is missing.
 fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
     let listed: Vec<_> = known.iter().map(|item| quoted(item)).collect();
     check.required_because(field, &format!("valid values: [{}]", listed.join(" "))).one_of(field, known)

@@ -33,8 +33,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the approvals and denials of the old object. If the request adds or removes an approval or denial, nothing
-/// is restored, and validation rejects the change.
+/// Restores the approvals and denials of the old object. If the request adds or removes an approval or denial, this
+/// function restores nothing, and validation rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -47,7 +47,8 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// Validates the conditions. Some errors are accepted if the old object already has the same error.
+/// Validates the conditions. Accepts missing types, duplicates and contradictory decisions if the old object already
+/// contains the same mistake.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);

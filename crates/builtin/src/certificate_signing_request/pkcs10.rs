@@ -90,7 +90,7 @@ impl CertificationRequest {
     }
 }
 
-/// Returns the organizations in an X.509 name. Values that are not strings are skipped.
+/// Returns the organizations in an X.509 name, and skips values that are not strings.
 fn organizations(mut names: &[u8]) -> Option<Vec<String>> {
     let mut found = Vec::new();
     while !names.is_empty() {
@@ -131,7 +131,7 @@ struct Der<'a> {
 }
 
 impl<'a> Der<'a> {
-    /// Reads the next element. Returns `None` if the element has another tag.
+    /// Reads the next element, or returns `None` if the element has another tag.
     fn take(bytes: &mut &'a [u8], tag: u8) -> Option<Self> {
         Self::next(bytes).filter(|element| element.tag == tag)
     }
@@ -142,7 +142,8 @@ impl<'a> Der<'a> {
         let (&first, mut rest) = rest.split_first()?;
         let mut length = usize::from(first);
         if first >= 0x80 {
-            // The number of length bytes. Four bytes are enough for the length of any certification request.
+            // The number of bytes that encode the length. Four bytes are enough for the length of any certification
+            // request.
             let count = usize::from(first & 0x7f);
             if !(1..=4).contains(&count) {
                 return None;

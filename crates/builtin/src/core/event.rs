@@ -1,5 +1,5 @@
-//! The core `Event` kind. Events are stored as core events. The events of the other API group are converted to and from
-//! core events.
+//! The core `Event` kind. The server stores all events as core events, and converts events of `events.k8s.io` to and
+//! from this form.
 
 mod events_api;
 

@@ -76,7 +76,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     resources.dedup();
     for resource in resources {
         let amount = |key: &str| object[key][resource].as_str();
-        // As in kube-apiserver, some of these errors show the value of another field.
+        // As in kube-apiserver, some errors about limits show the value of another field.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),
             ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value"),

@@ -10,8 +10,7 @@ use pintle_kinds::{Kind, Strategy};
 /// The store name of namespaces.
 pub const NAMESPACES: &str = "namespaces";
 
-/// Returns an active namespace that has only a name. The server uses this object if it knows only the name of a
-/// namespace.
+/// Returns an active namespace without any other properties, for use if the server knows only the name.
 pub fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},

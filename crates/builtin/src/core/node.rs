@@ -66,8 +66,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates an update. First applies the rules for new nodes, unless the request writes only the status. Then
-    /// applies the update rules, which check the taints and quantities again.
+    /// Validates an update. Unless the request writes only the status, first applies the rules for new nodes.
+    /// Afterwards applies the update rules for nodes, which check the taints and quantities again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -132,7 +132,7 @@ fn complete_ranges(spec: &mut Json) {
     }
 }
 
-/// Validates the taints. As in kube-apiserver, the paths of these errors begin with `metadata`.
+/// Validates the taints. As in kube-apiserver, the paths of taint errors begin with `metadata`.
 fn taint_errors(object: &Json) -> FieldErrors {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
     let duplicates = duplicates(taints);

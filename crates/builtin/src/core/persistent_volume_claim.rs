@@ -78,7 +78,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // If the update is invalid, skip the check. Validation reports the error later.
+            // Skip the check for an invalid update, because validation reports the error later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {

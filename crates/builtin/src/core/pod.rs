@@ -66,9 +66,9 @@ const PODS: &str = "pods";
 /// The type of object that contains a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
-    /// A pod and its name, which may be empty.
+    /// A pod with this name, which may be empty.
     Pod(&'a str),
-    /// A pod template, which has weaker rules.
+    /// A pod template, which has weaker validation rules.
     Template,
 }
 

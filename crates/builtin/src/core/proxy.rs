@@ -67,7 +67,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
         wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
     }
     let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, destination.name);
-    // As in kube-apiserver, the error for missing endpoints states that the service was not found.
+    // As in kube-apiserver, the error for missing endpoints says that the service was not found.
     let endpoints =
         endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), destination.name))?;
     let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };
@@ -116,7 +116,7 @@ fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<S
     Ok(connection_refused(&ip.to_string(), if destination.port.is_empty() { &port } else { destination.port }))
 }
 
-/// The path segment that names the target of a proxy request: `name`, `name:port` or `scheme:name:port`.
+/// The path segment that names the target of a proxy request, in the form `name`, `name:port` or `scheme:name:port`.
 struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
@@ -148,8 +148,8 @@ fn find(cluster: &dyn Cluster, resource: &str, namespace: &str, name: &str) -> O
     cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
 }
 
-/// Parses the IP address of a proxy target. Returns `None` if the address is local to the server or is not a unicast
-/// address.
+/// Parses the IP address of a proxy target, or returns `None` for an address that is not unicast or is local to the
+/// server.
 fn reachable(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok()?.to_canonical();
     let is_local = match ip {
@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// A test cluster whose endpoints all refer to the same pod but have different addresses. The cluster counts how
+    /// A test cluster whose endpoints all refer to the same pod but have different addresses. `OnePod` counts how
     /// often the pod is read.
     struct OnePod(Json, Cell<usize>);
 

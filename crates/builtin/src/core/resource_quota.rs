@@ -157,8 +157,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the number of errors per scope. A quota with a scope may limit only some of the standard resources. Every
-/// standard resource that the scope does not allow causes an error.
+/// Returns the number of errors per scope. A quota with a scope may limit only some of the standard resources, and
+/// each resource outside the scope causes an error.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();
@@ -186,7 +186,8 @@ fn scope_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the scope selector. As in kube-apiserver, error paths do not contain the index of the expression.
+/// Validates the scope selector. As in kube-apiserver, error paths of the scope selector do not contain the index of
+/// the expression.
 fn selector_errors(object: &Json) -> FieldErrors {
     const PATH: &str = "spec.scopeSelector.matchExpressions";
     const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \

@@ -80,7 +80,7 @@ impl Strategy for Service {
     }
 
     /// Allocates addresses and node ports, and removes fields that do not apply to the type of the Service. As in
-    /// kube-apiserver, allocation happens before validation. The response to a failed allocation therefore contains no
+    /// kube-apiserver, allocation happens before validation, so the response to a failed allocation contains no
     /// validation errors.
     fn admit(
         &self,
@@ -223,7 +223,8 @@ fn list_address(service: &mut Json) {
     }
 }
 
-/// Restores allocated addresses and ports that are empty in the new object. Synchronizes `clusterIP` and `clusterIPs`.
+/// Restores allocated addresses and ports that are empty in the new object, and synchronizes `clusterIP` and
+/// `clusterIPs`.
 fn keep_allocated(new: &mut Json, old: &Json) {
     let is_external = |spec: &Json| spec.text("/type") == "ExternalName";
     let (Some(spec), was) = (new.member("spec"), &old["spec"]) else { return };
@@ -253,8 +254,8 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Removes fields that do not apply to the new type of the Service. If the client has changed such a field, it is kept,
-/// and validation rejects the change.
+/// Removes fields that do not apply to the new type of the Service. A removed field that the client has changed stays
+/// in the object, and validation rejects the change.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -311,8 +312,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Restores the old node port of each port that has none. Ports are matched by name. If another port already has the
-/// old node port, the old node port is not restored.
+/// Gives each port without a node port its old node port, unless another port already uses that number. Finds the old
+/// port by name.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =

@@ -48,7 +48,7 @@ fn errors(object: &Json) -> FieldErrors {
         .required_if(kind == "Limited" && !limited, "limited", "must not be empty")
         .done();
     match name {
-        // In the priority level `exempt`, only the field `exempt` may change.
+        // The priority level `exempt` may change only its field `exempt`.
         "exempt" if kind != "Exempt" || limited => {
             errors.push(super::fixed_spec_error(name, spec, " except the 'spec.exempt' field"));
         }

@@ -27,7 +27,7 @@ impl Conversion for Autoscalers {
     }
 }
 
-/// Converts v1 to v2. Invalid annotations are ignored.
+/// Converts v1 to v2, and ignores invalid annotations.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);
@@ -46,7 +46,7 @@ pub(super) fn to_new(old: &Json) -> Json {
         spec.set("metrics", metrics.take());
         let behavior = note(BEHAVIOR).and_then(read::behavior).filter(|rules| fits("spec", "behavior", rules));
         if let Some(mut behavior) = behavior {
-            // Set the defaults of an object that is created in v2.
+            // Like a new v2 object, the converted object gets the default scaling behavior.
             super::fill_behavior(&mut behavior);
             spec.set("behavior", behavior);
         }
@@ -71,7 +71,7 @@ pub(super) fn to_new(old: &Json) -> Json {
     new_schema().map_or(new.clone(), |schema| schema.normalised(new))
 }
 
-/// Converts v2 to v1. Fields that exist only in v2 are converted to annotations.
+/// Converts v2 to v1, and stores the fields that exist only in v2 in annotations.
 pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
     old.set("apiVersion", OLD);
@@ -126,7 +126,7 @@ fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
-/// Removes a member. Returns `None` if the member is absent or null.
+/// Removes a member, and returns `None` if the member is absent or null.
 fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }

@@ -2,7 +2,7 @@
 
 use FieldForm::{Amount, Optional, Reference, Selector, Text};
 
-/// The type of a metric field in v1. If the v2 object does not have the field, the type determines the value in v1.
+/// The v1 type of a metric field, which determines its v1 value if the v2 object does not have the field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
     /// A string, which is written even if the v2 object does not have the field.

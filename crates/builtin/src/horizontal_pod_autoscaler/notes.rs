@@ -1,5 +1,5 @@
-//! The annotations for v2 fields in v1 objects. The annotations contain JSON in the format of Go types that only v1
-//! uses.
+//! The annotations for v2 fields in v1 objects. The annotations contain JSON in the format of Go types that only
+//! v1 uses.
 
 use pintle_json::Json;
 
@@ -11,7 +11,8 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All annotations that v1 objects can have. Only older Kubernetes versions write the last two annotations.
+/// All annotations that v1 objects can have. Only older Kubernetes versions write the last two annotations in this
+/// list.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,

@@ -1,4 +1,4 @@
-//! Parses v1's annotations. If an annotation is invalid, the functions return `None`.
+//! Parses v1's annotations, and returns `None` if an annotation is invalid.
 
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
@@ -63,8 +63,8 @@ fn read_metric(metric: &Json, fields: &'static [MetricField]) -> Option<Json> {
     Some(Json::Object(new))
 }
 
-/// Determines the type of a target from its values. Removes quantities of zero, because v1 objects contain zero for a
-/// missing quantity.
+/// Determines the type of a metric target from its values. Removes quantities of zero, which v1 objects contain in
+/// place of a missing quantity.
 fn complete_target(source: &str, target: &mut Json) {
     let has_target_field = |key: &str| target.get(key).is_some();
     let kind = match source {
@@ -89,7 +89,7 @@ fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     Some(())
 }
 
-/// Renames the members of an object and drops nulls. Letter case is ignored in the original names.
+/// Renames the members of an object and drops nulls, ignoring letter case in the original names.
 fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());

@@ -1,4 +1,4 @@
-//! Validates an autoscaler. Errors contain the field names of v2.
+//! Validates an autoscaler, with the field names of v2 in errors.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
@@ -48,7 +48,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
 }
 
 /// Validates an object reference. If `known` is true, the version in the reference is not validated. If `groupless` is
-/// true, the object may be in the core group.
+/// true, the reference may name an object in the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {

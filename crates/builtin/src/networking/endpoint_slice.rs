@@ -54,7 +54,7 @@ impl Strategy for EndpointSlice {
         port_errors(object).into_iter().chain(endpoint_errors(object)).collect()
     }
 
-    /// Endpoints are validated only if the update changes them.
+    /// Validates the endpoints only if the update changes them.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = port_errors(new);
         if new["endpoints"] != old["endpoints"] {

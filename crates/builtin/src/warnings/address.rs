@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pintle_json::Json;
 
-/// Warns about an IP address that is not in canonical form. Validation reports invalid addresses.
+/// Warns about a valid IP address that is not in canonical form.
 pub(crate) fn ip(text: &str, path: &str) -> Option<String> {
     let (address, strict) = lenient(text)?;
     match address {
@@ -54,8 +54,8 @@ pub(crate) fn load_balancer(object: &Json) -> Vec<String> {
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
-/// Parses an address. The boolean is true if the address has no leading zeros. Older Kubernetes versions accepted
-/// leading zeros.
+/// Parses an address. The returned boolean is `true` if the address has no leading zeros, which older Kubernetes
+/// versions accepted.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {
         return Some((address, true));

@@ -1,4 +1,4 @@
-//! Tests of validation errors and their order. The expected errors come from kube-apiserver.
+//! Tests of validation errors and their order. The expected errors were recorded from kube-apiserver.
 
 use jiff::Timestamp;
 use pintle_apimachinery::request::Subresource;

@@ -39,8 +39,8 @@ fn field_selectors_match_the_fields_of_a_kind() {
     }
 }
 
-/// For each field, `field_paths` must return all paths that the field reads. If an object is reduced to the returned
-/// paths, the values of its fields must not change.
+/// `field_paths` must return all paths that a field reads. Reducing an object to these paths must therefore not
+/// change the values of its fields.
 #[test]
 fn field_paths_cover_the_fields_of_each_kind() {
     let kinds = pintle_builtin::kinds();

@@ -47,7 +47,8 @@ pub(super) fn template(more: Json) -> Json {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec(more)})
 }
 
-/// Applies the defaults and checks the value at a JSON pointer. Applying the defaults again must change nothing.
+/// Applies the defaults and checks the value at a JSON pointer. Applying the defaults a second time must change
+/// nothing.
 #[track_caller]
 fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expected: Json) {
     let mut made = object.clone();

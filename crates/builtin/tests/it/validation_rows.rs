@@ -1,6 +1,6 @@
 //! Compares validation errors with recorded errors of kube-apiserver 1.36.1.
 //!
-//! For each kind, `validation_rows.txt` contains a complete object and several rows. Each row sets a field of the
+//! For each kind, `validation_rows.txt` contains a complete object and several rows. Each row sets one field of this
 //! object. The line after each row lists the reason and field of each expected error, or a dash if the object is valid.
 
 use pintle_json::Json;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The maximum number of inference steps for one expression. Without this limit,
-/// a short expression with nested types can take exponentially many steps.
+/// The maximum number of inference steps for one expression. Without this limit, a short expression with nested
+/// types could take an exponential number of steps.
 const MAX_STEPS: u32 = 4_000_000;
 
 #[derive(Default)]
@@ -20,8 +20,8 @@ pub(super) struct Inference {
 }
 
 impl Inference {
-    /// Returns `true` if the inference has exceeded its maximum number of steps. The inferred types are meaningless
-    /// after the maximum is exceeded.
+    /// Returns `true` if the inference has exceeded its maximum number of steps, so that the inferred types must
+    /// not be used.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -43,7 +43,7 @@ impl Inference {
         self.attempt(|inference| inference.unify(left, right))
     }
 
-    /// Like [`assignable`](Self::assignable), but for two lists of types.
+    /// Works like [`assignable`](Self::assignable), but for two lists of types.
     pub(super) fn all_assignable(&mut self, left: &[Type], right: &[Type]) -> bool {
         left.len() == right.len()
             && self.attempt(|inference| left.iter().zip(right).all(|(left, right)| inference.unify(left, right)))
@@ -153,7 +153,7 @@ impl Inference {
         self.replace(within, false)
     }
 
-    /// Replaces type parameters with their inferred types. A parameter without an inferred type becomes `Dyn`.
+    /// Replaces type parameters with their inferred types. A type parameter without an inferred type becomes `Dyn`.
     pub(super) fn resolved(&mut self, within: &Type) -> Type {
         self.replace(within, true)
     }
@@ -191,7 +191,7 @@ pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type
     }
 }
 
-/// Returns the more general of two types that unify.
+/// Returns the more general type of two types that can be unified.
 pub(super) fn most_general(left: &Type, right: &Type) -> Type {
     if less_specific(left, right) { left.clone() } else { right.clone() }
 }

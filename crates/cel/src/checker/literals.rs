@@ -1,4 +1,4 @@
-//! Checks lists, maps and objects.
+//! Checks the literals of lists, maps and objects.
 
 use super::Checker;
 use super::infer::most_general;
@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the inner type of an optional list or map item such as `?a`.
+    /// Returns the inner type of an optional item such as `?a` in a list or map literal.
     fn unwrapped(&mut self, id: Id, optional: bool, found: Type) -> Type {
         match found {
             Type::Optional(inner) if optional => (*inner).clone(),
@@ -47,8 +47,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the item type of a list literal after adding an item of type `found`. Lists of mixed types are reported
-    /// by a later check.
+    /// Returns the item type of a list literal after adding an item of type `found`. A later check reports lists of
+    /// mixed types.
     fn join(&mut self, joined: Option<Type>, found: Type) -> Type {
         match joined {
             None => found,

@@ -1,4 +1,4 @@
-//! Local variables.
+//! The variables of comprehensions.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -32,7 +32,8 @@ impl Check<'_> {
         self.report(id, format!("expected type '{}' but found '{}'", expected.in_messages(), found.in_messages()));
     }
 
-    /// Lists and maps of mixed types are allowed in the arguments of `format`.
+    /// Validates the literals in an expression. In the arguments of `format`, lists and maps of mixed types are
+    /// valid.
     fn expr(&mut self, id: Id, in_format: bool) {
         self.visits += 1;
         if self.visits > MAX_VISITS {
@@ -143,8 +144,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the expression with a type that the format clause, such as `%d`, does not accept: `arg` or one of its
-    /// items.
+    /// Returns the expression, `arg` or one of its items, whose type is not valid for the format clause, such as
+    /// `%d`.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {
@@ -157,8 +158,8 @@ impl Check<'_> {
         (!accepted && *found != Type::Dyn).then_some(arg)
     }
 
-    /// Returns the argument or the nested item with a type that `%s` does not accept. The recursion is bounded by the
-    /// maximum depth of the tree.
+    /// Returns the expression, `arg` or a nested item, whose type is not valid for `%s`. The recursion is bounded by
+    /// the maximum depth of the tree.
     fn refused_text(&self, arg: Id) -> Option<Id> {
         match self.checked.type_of(arg) {
             Type::Optional(_) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) | Type::Error => return Some(arg),

@@ -116,7 +116,7 @@ impl Estimator<'_> {
             ("string_format", Some(target), _) => Estimate::of(self.text(target)),
             ("string_to_bytes", _, [arg]) => {
                 let size = self.size_or_unknown(*arg);
-                // The multiplication wraps around on overflow, as in cel-go.
+                // On overflow, the multiplication wraps around as in cel-go.
                 Estimate::sized(size.scaled(0.1), CostRange { max: size.max.wrapping_mul(4), ..size })
             }
             ("bytes_to_string", _, [arg]) => {
@@ -186,7 +186,8 @@ impl Estimator<'_> {
         size.times(size)
     }
 
-    /// Returns the value of an integer literal, or `otherwise` for other expressions. Returns 0 for a negative literal.
+    /// Returns the value of an integer literal, or `otherwise` for other expressions. For a negative literal, returns
+    /// 0.
     fn literal(&self, id: Id, otherwise: u64) -> u64 {
         match self.checked.ast.kind(id) {
             Kind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),

@@ -5,7 +5,7 @@
 pub struct CostRange {
     /// The lower bound.
     pub min: u64,
-    /// The upper bound. `u64::MAX` means unlimited.
+    /// The upper bound. `u64::MAX` means that there is no upper bound.
     pub max: u64,
 }
 

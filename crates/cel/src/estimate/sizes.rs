@@ -22,7 +22,8 @@ pub(super) enum Place<'e> {
 
 impl<'e> Place<'e> {
     /// Returns the origin of the value that `step`, such as a field name, selects from this value. As in
-    /// kube-apiserver, any step from a value outside of the caller's data selects the root of the data.
+    /// kube-apiserver, a step from a value outside of the caller's data always selects the root of the
+    /// data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Outside, Some(root)) => Self::Schema(root),

@@ -9,15 +9,15 @@ use crate::value::{List, Value};
 enum Access {
     /// The value must be present.
     Required,
-    /// The value may be absent.
+    /// The value may be absent, as in `.?name`.
     IfPresent,
     /// The expression only tests whether the value is present.
     Test,
 }
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Evaluates an attribute. Each qualifier costs one unit. If
-    /// `pays_for_variable` is true, reading the variable also costs one unit.
+    /// Evaluates an attribute. Each qualifier, such as `.name`, costs one unit. If `pays_for_variable` is true,
+    /// reading the variable also costs one unit.
     pub(super) fn attribute(&mut self, attribute: &'e Attribute, pays_for_variable: bool) -> Evaluated<'a> {
         let resolved = self.resolved(attribute);
         if pays_for_variable && !attribute.test_only && !matches!(attribute.base, Base::Conditional(_)) {
@@ -105,7 +105,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // If a branch of a conditional expression is just a variable, reading the variable costs nothing.
+            // If a branch of a conditional expression is only a variable, reading the variable has no cost.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
@@ -142,7 +142,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         found: Result<Option<Value<'a>>, Failure>,
         optional: bool,
     ) -> Result<Option<Value<'a>>, Failure> {
-        // Selecting an absent value with `.?` or `[?]` is free.
+        // Selecting an absent value with `.?` or `[?]` has no cost.
         if !optional || matches!(found, Ok(Some(_))) {
             self.meter.pay(1)?;
         }
@@ -160,7 +160,8 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute if an intermediate value is absent. For `has`, the result is `false`.
+/// Returns the result of an attribute if an intermediate value is absent. For the macro `has`, the result is
+/// `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

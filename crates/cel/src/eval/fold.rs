@@ -24,8 +24,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // Save the content and initial value of the slot. This comprehension may be inside the initial value of another
-        // comprehension and use the same slot.
+        // Save the content and the initial value of the slot, because this comprehension may be inside the initial
+        // value of another comprehension that uses the same slot.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));
@@ -70,14 +70,15 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates the loop condition and the loop step for one item. Returns `true` if the loop must continue.
+    /// Evaluates the loop condition and the loop step for one item. Returns `true` if the loop must continue with the
+    /// next item.
     fn round(
         &mut self,
         fold: &'e PlannedFold,
         first: Evaluated<'a>,
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
-        // An iteration may have no cost, so count work for each iteration.
+        // Count work for each iteration, because an iteration may have no cost.
         self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
         if let Some(second) = second {

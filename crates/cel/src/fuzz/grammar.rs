@@ -10,8 +10,8 @@ const DEPTH: usize = 5;
 /// The maximum length of a generated expression.
 const LENGTH: usize = 4_000;
 
-/// Generates an expression from the bytes. Each byte selects one alternative. The first alternative is selected when no
-/// bytes are left.
+/// Generates an expression from the bytes. Each byte selects one alternative of the grammar. If no bytes are left,
+/// the generator selects the first alternative.
 pub(super) fn expression(bytes: &[u8]) -> String {
     let mut writer = Writer { bytes, text: String::new() };
     let wanted = writer.any_type();
@@ -285,7 +285,7 @@ fn returns(result: &Type, wanted: &Type) -> bool {
     }
 }
 
-/// Binds the type parameters of a function to make its result type `wanted`.
+/// Binds the type parameters of a function so that its result type becomes `wanted`.
 fn learn(result: &Type, wanted: &Type, known: &mut Vec<(Arc<str>, Type)>) {
     match (result, wanted) {
         (Type::Param(name), _) => known.push((name.clone(), wanted.clone())),

@@ -35,7 +35,8 @@ fn contains_ip<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         [Value::Opaque(Opaque::Cidr(cidr)), Value::Opaque(Opaque::Ip(address))] => {
             Some(Ok(Value::Bool(cidr.contains(*address))))
         }
-        // As in kube-apiserver, the error message does not say why the address is invalid.
+        // As in kube-apiserver, the error message does not contain the reason why the address is
+        // invalid.
         [Value::Opaque(Opaque::Cidr(cidr)), Value::String(text)] => {
             let address = ip::parse(text).map_err(|_| Failure::no_overload());
             Some(address.map(|address| Value::Bool(cidr.contains(address))))

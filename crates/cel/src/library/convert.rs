@@ -69,7 +69,8 @@ fn to_double<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Parses a floating-point number like Go. Underscores may separate the digits. Unlike Go, rejects hexadecimal numbers.
+/// Parses a floating-point number like Go. Underscores may separate the digits. Unlike Go, this function rejects
+/// hexadecimal numbers.
 pub(super) fn parse_float(text: &str) -> Option<f64> {
     let mut parts = text.split('_').peekable();
     while let Some(part) = parts.next() {
@@ -138,7 +139,7 @@ fn to_string<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     text(value)
 }
 
-/// Converts a value to a string. Returns `None` if the type has no conversion to a string.
+/// Converts a value to a string. Returns `None` if values of this type cannot be converted to a string.
 pub(super) fn text<'a>(value: &Value<'a>) -> Returned<'a> {
     Some(Ok(match value {
         Value::String(_) => value.clone(),

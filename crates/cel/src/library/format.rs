@@ -7,7 +7,7 @@ use crate::meter::Meter;
 use crate::value::{Key, Map, Value};
 
 const DEFAULT_PRECISION: usize = 6;
-/// The maximum number of digits of a floating-point number after the decimal point.
+/// The maximum number of digits after the decimal point of a floating-point number.
 const MAX_DIGITS: usize = 1_100;
 /// The maximum depth of lists and maps that can be converted to text.
 const MAX_DEPTH: usize = 64;
@@ -26,13 +26,13 @@ pub(crate) enum Clause {
 pub(crate) enum FormatError {
     /// The format string is invalid.
     Format(String),
-    /// The clause does not accept the type of the argument.
+    /// The clause does not accept an argument of this type.
     Argument(String),
     Other(Failure),
 }
 
 impl Clause {
-    /// Returns the error message for an argument of type `found`, which the clause does not accept.
+    /// Returns the error message for an argument with the type `found`, which the clause does not accept.
     pub(crate) fn refusal(self, found: &str) -> String {
         let rule = match self {
             Self::String => {
@@ -50,7 +50,7 @@ impl Clause {
     }
 }
 
-/// Parses a format string. Calls `each` with every clause and the index of its argument, and with every text between
+/// Parses a format string. Calls `each` for every clause with the index of its argument, and for every text between
 /// clauses.
 pub(crate) fn clauses(
     text: &str,
@@ -180,7 +180,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision or its default, and counts the work of writing that many digits.
+/// Returns the precision, or its default value. Counts the work of writing this number of digits.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;

@@ -1,4 +1,4 @@
-//! Functions of IP addresses.
+//! Functions for IP addresses.
 
 use std::net::IpAddr;
 

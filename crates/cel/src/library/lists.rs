@@ -1,4 +1,4 @@
-//! Lists.
+//! Functions for lists.
 
 use std::cmp::Ordering;
 
@@ -71,14 +71,14 @@ fn is_ordered(value: &Value<'_>) -> bool {
     arithmetic::supports(operator::LESS, value)
 }
 
-/// Compares two list items. As in kube-apiserver, returns `None` if the items cannot be ordered, for example because
-/// one of them is NaN.
+/// Compares two list items. As in kube-apiserver, returns `None` if the items have no order, for example because one
+/// of them is NaN.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
     if is_ordered(left) { Ok(left.compare(right).ok()) } else { Err(Failure::no_overload()) }
 }
 
-/// Returns the implementation of `sum` for the given signature. The signature determines whether the sum of an empty
-/// list is an integer, a floating-point number or a duration.
+/// Returns the implementation of `sum` for the signature `overload`. The signature determines whether the sum of an
+/// empty list is an integer, a floating-point number or a duration.
 pub(super) fn sum_of(overload: Option<&str>) -> Function {
     match overload {
         Some("list_uint_sum_uint") => |meter, args| sum(meter, args, Value::Uint(0)),
@@ -179,7 +179,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(flattened(meter, list, depth).map(Value::list))
 }
 
-/// Flattens a list iteratively, because data can be deeply nested.
+/// Flattens a list without recursion, because data can be deeply nested.
 fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Result<Vec<Value<'a>>, Failure> {
     let mut flat = Vec::new();
     let mut pending = vec![items(meter, list)?.into_iter()];
@@ -231,7 +231,7 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
 }
 
 /// Compares two values of the same type, with NaN last. The order is total, because sorting with an inconsistent order
-/// can panic.
+/// could panic.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))
@@ -240,7 +240,7 @@ fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
 fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Int(count)] = args else { return None };
     let count = (*count).max(0);
-    // Each item costs one unit. Fail before creating a list that would exceed the budget.
+    // Each item of the new list costs one unit. Fail before creating a list that exceeds the budget.
     if count.unsigned_abs() > meter.left() {
         return Some(Err(Failure::Budget));
     }

@@ -1,4 +1,4 @@
-//! Functions of named formats.
+//! Functions for named formats.
 
 use super::{Function, Returned};
 use crate::meter::Meter;

@@ -61,8 +61,8 @@ fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(Value::list(values)))
 }
 
-/// Adds an entry to a copy of a map. For accumulators, the evaluator inserts the entry in place and does not call this
-/// function.
+/// Adds an entry to a copy of a map. The evaluator does not call this function for accumulators, because it inserts
+/// their entries in place.
 fn insert<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Map(map), key, value] = args else { return None };
     let mut map = map.clone();

@@ -1,4 +1,4 @@
-//! Functions of resource quantities.
+//! Functions for resource quantities.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Functions of semantic versions.
+//! Functions for semantic versions.
 
 use std::sync::Arc;
 

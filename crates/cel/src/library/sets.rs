@@ -1,4 +1,4 @@
-//! Lists as sets.
+//! Functions that treat lists as sets.
 
 use super::{Function, Returned, arithmetic};
 use crate::error::Failure;

@@ -1,4 +1,4 @@
-//! Strings. Positions count code points.
+//! Functions for strings. Positions in a string are counted in code points.
 
 use super::{Function, Returned, first_is, format, lists, one_text, two_texts};
 use crate::error::Failure;
@@ -39,7 +39,8 @@ fn out_of_range<T>(index: i64) -> Result<T, Failure> {
     Err(Failure::new(format!("index out of range: {index}")))
 }
 
-/// Returns the byte offset of the code point with this index. The index after the last code point is also valid.
+/// Returns the byte offset of the code point with this index. An index directly after the last code point is
+/// also valid.
 fn offset(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     if text.is_ascii() {
@@ -104,7 +105,7 @@ fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> 
         return out_of_range(from);
     }
     let Some(start) = offset(text, from).filter(|start| *start < text.len()) else { return Ok(-1) };
-    // Search up to `part.len()` bytes beyond `from`, because a match may begin at `from`.
+    // Search up to `part.len()` bytes beyond `from`, because an occurrence of `part` may begin at `from`.
     let end = (start + part.len()).min(text.len());
     let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
     let found = text[..end].rmatch_indices(part).map(|(found, _)| found).find(|found| *found <= start);
@@ -169,7 +170,8 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(Value::strings(parts)))
 }
 
-/// Splits a text into its characters. If the limit is reached, the last item contains all remaining characters.
+/// Splits a text into its characters. If there are more than `limit` characters, the last item contains all
+/// remaining characters.
 fn characters(text: &str, limit: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -215,7 +217,7 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(text.into()))
 }
 
-/// The maximum length of the result of `join`. A longer result exceeds any budget.
+/// The maximum length of the result of `join`. The evaluation of a longer result fails with any budget.
 const MAX_JOINED: usize = 16 << 20;
 
 fn quote(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! Functions of URLs.
+//! Functions for URLs.
 
 use super::{Function, Returned, one_text};
 use crate::error::Failure;

@@ -12,12 +12,12 @@ pub trait Authorizer: Send + Sync {
 /// A permission check that an expression sends to an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The namespace and name of the service account to check. If `None`, the user of the request is checked.
+    /// The namespace and name of the service account to check. If `None`, the check is for the user of the request.
     pub service_account: Option<(String, String)>,
     /// The verb, such as `get`.
     pub verb: String,
-    /// The URL path, if the expression checks access to a path instead of a resource. If set, all resource fields are
-    /// empty.
+    /// The URL path, if the expression checks access to a path instead of a resource. If `path` is set, all fields
+    /// about the resource are empty.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
@@ -91,7 +91,7 @@ impl Authorization {
         }
     }
 
-    /// Returns a copy with a new step and with a question that `change` has modified.
+    /// Returns a copy of the check with the step `step`, and with a question that `change` has modified.
     pub(crate) fn with(&self, step: Step, change: impl FnOnce(&mut Question)) -> Self {
         let mut next = Self { step, ..self.clone() };
         change(&mut next.question);

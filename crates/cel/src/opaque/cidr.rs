@@ -1,4 +1,4 @@
-//! CIDRs: IP addresses with a prefix length.
+//! CIDRs, which are IP addresses with a prefix length.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -61,7 +61,8 @@ pub(crate) fn parse(text: &str) -> Result<Cidr, Failure> {
     if ip::is_mapped(cidr.address) { Err(Failure::new(format!("{context}: {}", ip::mapped(text)))) } else { Ok(cidr) }
 }
 
-/// Parses a prefix. Returns the same error messages as Go's `netip.ParsePrefix`.
+/// Parses an address with a prefix length. The error messages are the same as in Go's
+/// `netip.ParsePrefix`.
 fn parse_prefix(text: &str) -> Result<Cidr, String> {
     let (address, bits) = text.rsplit_once('/').ok_or("no '/'")?;
     let (address, zoned) = ip::parse_zoned(address)?;

@@ -1,11 +1,11 @@
-//! IP addresses, with Go's messages.
+//! Parses IP addresses, with the error messages of Go.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::Failure;
 use crate::go_text::quoted;
 
-/// Parses an IP address. Zones, such as `%eth0`, are rejected.
+/// Parses an IP address. Rejects addresses with a zone, such as `%eth0`.
 pub(crate) fn parse(text: &str) -> Result<IpAddr, Failure> {
     let (address, zoned) = parse_zoned(text).map_err(|reason| {
         let quoted = quoted(text);
@@ -28,8 +28,8 @@ pub(super) fn mapped(text: &str) -> Failure {
     Failure::new(format!("IPv4-mapped IPv6 address {} is not allowed", quoted(text)))
 }
 
-/// Parses an IP address. Also returns whether the address has a zone, such as `%eth0`. Returns the same error messages
-/// as Go's `netip.ParseAddr`.
+/// Parses an IP address. The returned boolean is `true` if the address has a zone, such as `%eth0`. The error messages
+/// are the same as in Go's `netip.ParseAddr`.
 pub(super) fn parse_zoned(text: &str) -> Result<(IpAddr, bool), String> {
     let refuse = |(reason, at): (&str, &str)| {
         let at = if at.is_empty() { String::new() } else { format!(" (at {})", quoted(at)) };

@@ -46,8 +46,8 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Replaces a trailing `-` and the character before it, so a name prefix can be validated like a name. Kubernetes
-/// appends a generated suffix to a name prefix.
+/// Replaces a trailing `-` and the character before it, so that a name prefix can be validated like a name. A name
+/// prefix may end with `-`, because Kubernetes appends a generated suffix to it.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {
@@ -167,7 +167,7 @@ fn label_value(text: &str) -> Vec<String> {
     faults
 }
 
-/// Returns `true` if a text is a valid UUID. The hyphens are optional.
+/// Returns `true` if a text is a valid UUID. The hyphens in the UUID are optional.
 fn is_uuid(text: &str) -> bool {
     let mut rest = text;
     for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {

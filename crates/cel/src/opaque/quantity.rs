@@ -12,17 +12,17 @@ const ONE: i128 = 1_000_000_000;
 /// A Kubernetes quantity, such as `100m` or `2Gi`.
 ///
 /// As in Go, a quantity is stored either as a 64-bit integer with a decimal scale or as a larger decimal number. Only
-/// the 64-bit representation can be converted to an integer. Amounts larger than about 10²⁹ are capped.
+/// the 64-bit representation can be converted to an integer. Amounts are limited to about 10²⁹.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantity {
-    /// `value` · 10^`scale`.
+    /// The amount is `value` · 10^`scale`.
     Scaled {
         /// The digits.
         value: i64,
-        /// The power of ten.
+        /// The power of ten by which `value` is multiplied.
         scale: i32,
     },
-    /// Units of 10⁻⁹.
+    /// The amount in units of 10⁻⁹.
     Nanos(i128),
 }
 
@@ -198,7 +198,7 @@ fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
             scaled(digits).zip(factor).and_then(|(number, factor)| number.checked_mul(factor))
         }
         (_, Err(_)) => {
-            // Use at most 30 digits. Any further digits can only round the result up.
+            // Use at most 30 digits, because any further digits can only round the result up.
             let finer = usize::try_from(-power).unwrap_or(usize::MAX);
             let kept = digits.len().min(30);
             let lost = digits.len() - kept;

@@ -17,7 +17,7 @@ pub struct Version {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    // Numbers sort before texts.
+    // This variant is first, because numbers sort before texts.
     Number(u64),
     Text(String),
 }
@@ -51,7 +51,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Normalizes a version: removes a leading `v` and leading zeros of its numbers, and adds missing numbers.
+/// Normalizes the text of a version: removes a leading `v` and the leading zeros of its numbers, and adds
+/// missing numbers.
 pub(crate) fn normalized(text: &str) -> Result<String, String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<_> = text.splitn(3, '.').map(without_zeros).collect();

@@ -1,4 +1,4 @@
-//! URLs, as Go parses them.
+//! URLs, which are parsed as in Go.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,8 @@ impl Url {
         (name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name), port)
     }
 
-    /// Returns the path in Go's encoding. A path with valid escapes is returned unchanged.
+    /// Returns the path in Go's encoding. If the path of the URL is already escaped correctly, it is returned
+    /// unchanged.
     pub(crate) fn escaped_path(&self) -> String {
         escaped_path(&self.path)
     }

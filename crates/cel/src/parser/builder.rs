@@ -5,15 +5,16 @@ use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
 /// The maximum depth of a syntax tree. Each traversal of the tree recurses to at most this depth. cel-go does not count
-/// all kinds of expressions, so it accepts deeper trees than this crate. No reasonable expression needs a deeper tree.
+/// all kinds of expressions, so it accepts deeper trees than this crate. The limit is higher than any reasonable
+/// expression needs.
 const MAX_DEPTH: u16 = 400;
 
 /// The depth of an expression in this crate and in cel-go.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     tree: u16,
-    /// The depth in cel-go. Only conditionals, relations, arithmetic, indexing, field selections and method calls add a
-    /// level.
+    /// The depth in cel-go. In cel-go, only conditionals, relations, arithmetic, indexing, field selections and method
+    /// calls add a level.
     cel_go: u16,
 }
 
@@ -59,8 +60,8 @@ impl Builder {
         if depth.tree > MAX_DEPTH || u32::from(depth.cel_go) > MAX_NESTING {
             return Err(Stop::Limit("max recursion depth exceeded".into()));
         }
-        // The cast does not truncate: a text has at most 100,000 code points, and each macro adds a fixed number of
-        // expressions.
+        // The cast does not truncate, because a text has at most 100,000 code points, and each macro adds a fixed
+        // number of expressions.
         let id = self.exprs.len() as Id;
         self.exprs.push(Expr { kind, at });
         self.depths.push(depth);
@@ -87,7 +88,7 @@ impl Builder {
         self.push(at, Kind::Call { function: function.into(), target, args })
     }
 
-    /// Adds a function call. The call adds a level to the depth in cel-go.
+    /// Adds a function call that adds a level to the depth in cel-go.
     pub(super) fn counted_call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
         self.add(at, Kind::Call { function: function.into(), target, args }, CelGoLevel::Adds)
     }

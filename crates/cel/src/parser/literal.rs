@@ -34,13 +34,14 @@ fn uint(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// Parses a floating-point number. As in Go, reject a number that is out of range.
+/// Parses a floating-point number. As in Go, rejects a number that is out of range.
 fn double(text: &str, negative: bool) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     number.is_finite().then_some(if negative { -number } else { number })
 }
 
-/// Returns the content of a string literal with its escape sequences decoded. Line breaks become `\n`.
+/// Returns the content of a string literal with its escape sequences decoded. Each line break in the
+/// literal becomes `\n`.
 fn unquoted(text: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let raw = text.starts_with(['r', 'R']);

@@ -1,4 +1,4 @@
-//! Expands macros: calls that the parser replaces with other expressions.
+//! Expands macros, which are calls that the parser replaces with other expressions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const UNUSED: &str = "#unused";
 const SORTED: &str = "@__sortBy_input__";
 
 impl Builder {
-    /// Adds a function call without a receiver. Expands macros.
+    /// Adds a function call without a receiver, or the expansion of a macro.
     pub(super) fn global_call(&mut self, at: u32, function: &Arc<str>, args: Vec<Id>) -> Parsed {
         match global(self, at, function, &args)? {
             Some(expanded) => Ok(expanded),
@@ -21,7 +21,7 @@ impl Builder {
         }
     }
 
-    /// Adds a method call. Expands macros.
+    /// Adds a method call, or the expansion of a macro.
     pub(super) fn member_call(&mut self, at: u32, function: &str, target: Id, args: Vec<Id>) -> Parsed {
         match member(self, at, function, target, &args)? {
             Some(expanded) => Ok(expanded),
@@ -42,7 +42,8 @@ fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]) -> Parsed
     }
 }
 
-/// Expands a macro with a receiver: a list, a map or an optional value. Returns `None` for other functions.
+/// Expands a macro whose receiver is a list, a map or an optional value. Returns `None` if the function is
+/// not such a macro.
 fn member(builder: &mut Builder, at: u32, function: &str, target: Id, args: &[Id]) -> Parsed<Option<Id>> {
     let mut make = Expansion { builder, at, target };
     match (function, args) {

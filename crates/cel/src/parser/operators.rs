@@ -65,7 +65,7 @@ struct Chain {
 }
 
 impl Parser<'_> {
-    /// Parses operands and the binary operators between them. Does not recurse for operators.
+    /// Parses operands and the binary operators between them. A chain of operators does not cause recursion.
     pub(super) fn operations(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         let (mut or, mut and, mut pending) = (Chain::default(), Chain::default(), Pending::default());
@@ -106,7 +106,7 @@ impl Parser<'_> {
     /// Converts all pending operators with a precedence of at least `binds` to calls.
     fn apply(&mut self, pending: &mut Pending, binds: u8) -> Parsed<()> {
         while let Some((_, function, at)) = pending.operators.pop_if(|(pending, _, _)| *pending >= binds) {
-            // The pattern always matches: each operator was pushed between two operands.
+            // The pattern always matches, because each operator was pushed between two operands.
             let (Some(right), Some(left)) = (pending.operands.pop(), pending.operands.pop()) else {
                 return Err(Stop::Syntax);
             };
@@ -121,7 +121,7 @@ impl Parser<'_> {
         pending.operands.pop().ok_or(Stop::Syntax)
     }
 
-    /// Builds a balanced tree from a chain of `&&` or `||`, as in cel-go. Leaves the chain empty.
+    /// Builds a balanced tree from a chain of `&&` or `||`, as in cel-go. The chain is empty after this call.
     fn balanced(&mut self, function: &'static str, chain: &mut Chain) -> Parsed {
         let Chain { terms, operators } = std::mem::take(chain);
         match terms[..] {
@@ -153,7 +153,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `!!a` or `--a`. An even number of negation operators cancels out.
+    /// Parses an operand with several negation operators, such as `!!a` or `--a`. An even number of negation operators
+    /// has no effect.
     fn repeated(&mut self, token: Token, function: &'static str) -> Parsed {
         let at = self.current().at;
         let mut count = 0;

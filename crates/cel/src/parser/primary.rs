@@ -1,4 +1,4 @@
-//! Parses literals, names, lists, maps and messages, with their selections and calls.
+//! Parses literals, names, lists, maps and messages, with the field selections and calls after them.
 
 use std::sync::Arc;
 

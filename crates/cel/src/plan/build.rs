@@ -1,4 +1,4 @@
-//! Builds the plan of an expression, and evaluates the same constant subexpressions as cel-go.
+//! Builds the plan of an expression. Constant subexpressions are evaluated in the same cases as in cel-go.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // No cost limit is necessary, because converting a constant takes no longer than reading it.
+                // This evaluation needs no cost limit, because converting a constant takes no longer than reading it.
                 let mut meter = Meter::new(u64::MAX);
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }
@@ -208,7 +208,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(indexed)))
     }
 
-    /// Returns the slot of the accumulator if the expression refers to one.
+    /// Returns the slot of an accumulator if the expression reads the accumulator.
     fn accumulator(&self, id: Id) -> Option<usize> {
         match self.checked.ast.kind(id) {
             Kind::Ident(name) if &**name == ACCUMULATOR => self.local(name),
@@ -240,7 +240,7 @@ impl Planner<'_> {
         Ok(Some(Plan::Insert(Box::new(Insert { slot, key, value }))))
     }
 
-    /// Plans a list literal. A list with only constant items is a constant.
+    /// Plans a list literal. If all items are constants, the plan is a constant list.
     fn list(&mut self, items: &[Item]) -> Result<Plan, Failure> {
         let plan = |item: &Item| {
             let (value, optional) = (self.expr(item.value)?, item.optional);
@@ -257,7 +257,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Plans a map literal. A map with only constant keys and values is a constant.
+    /// Plans a map literal. If all keys and values are constants, the plan is a constant map.
     fn map(&mut self, entries: &[Entry]) -> Result<Plan, Failure> {
         let plan = |entry: &Entry| {
             let (key, value) = (self.expr(entry.key)?, self.expr(entry.value)?);
@@ -298,8 +298,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The initial value of the accumulator is computed on first access, while the slots of the loop are in use.
-        // Therefore, the initial value must not share slots with the loop condition, the loop step or the result.
+        // The initial value of the accumulator is computed when it is first read, while the slots of the loop are in
+        // use. Therefore, the initial value must not share slots with the loop condition, the loop step or the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;
@@ -318,8 +318,8 @@ fn attribute(base: Base) -> Plan {
     Plan::Attribute(Box::new(Attribute { base, qualifiers: Vec::new(), test_only: false }))
 }
 
-/// Plans a lookup in a hash set for `x in list`, if the list is constant and contains only simple values. Otherwise,
-/// returns `None`.
+/// Plans a lookup in a hash set for `x in list`. Returns `None` if the list is not a constant, or if an item of the
+/// list cannot be a map key.
 fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     let [_, Plan::Const(Value::List(list))] = args else { return None };
     let mut keys = HashSet::new();

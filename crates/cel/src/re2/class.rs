@@ -1,4 +1,4 @@
-//! Classes of characters.
+//! Translates character classes.
 
 use super::escape::perl_class;
 use super::{ANY_CHARACTER, NO_CHARACTER, Scanner};
@@ -63,7 +63,7 @@ impl<'p> Scanner<'p> {
         Ok(())
     }
 
-    /// Writes a range of code points. Omits surrogates, which never occur in text.
+    /// Writes a range of code points, without surrogates, which cannot occur in a Rust string.
     fn range(&mut self, low: u32, high: u32) {
         let first = char::from_u32(low).unwrap_or('\u{e000}');
         let last = char::from_u32(high).unwrap_or('\u{d7ff}');
@@ -131,7 +131,7 @@ impl<'p> Scanner<'p> {
 }
 
 /// Returns `true` if RE2 supports this Unicode class. RE2 supports only general categories and scripts. The crate
-/// `regex` supports further classes.
+/// `regex` supports additional classes, which RE2 rejects.
 fn is_known(name: &str) -> bool {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
     let is_kind = |kind: &str| regex_syntax::parse(&format!("\\p{{{kind}={name}}}")).is_ok();
@@ -155,7 +155,7 @@ fn is_surrogates(name: &str) -> bool {
     are_equal(name, "Cs") || are_equal(name, "Surrogate")
 }
 
-/// The scripts with names of several words. Go 1.26 does not find these scripts.
+/// The scripts whose names consist of several words. Go 1.26 rejects these names.
 const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
     "AnatolianHieroglyphs",
     "BassaVah",
@@ -208,8 +208,8 @@ const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
 /// The script names with exactly four letters.
 const SHORT_SCRIPTS: [&str; 9] = ["Ahom", "Cham", "Kawi", "Lisu", "Miao", "Modi", "Newa", "Thai", "Toto"];
 
-/// Returns `true` if `name` is a script code, such as `Latn`, and not a script name. All codes have four letters. Go
-/// knows only the names.
+/// Returns `true` if `name` is a script code, such as `Latn`, and not a script name. All script codes have four
+/// letters. Go accepts script names, but no codes.
 fn is_script_code(name: &str) -> bool {
     name.len() == 4 && !SHORT_SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(name))
 }

@@ -1,9 +1,9 @@
-//! Escapes.
+//! Translates escape sequences.
 
 use super::{Piece, Scanner};
 
-/// Returns the characters of a class such as `\d`, `\s` or `\w`, without brackets. These classes contain only ASCII
-/// characters in RE2.
+/// Returns the characters of a class such as `\d`, `\s` or `\w`, without brackets. In RE2, these classes contain
+/// only ASCII characters.
 pub(super) fn perl_class(name: char) -> Option<&'static str> {
     match name {
         'd' | 'D' => Some("0-9"),
@@ -70,7 +70,7 @@ impl Scanner<'_> {
         code.ok_or_else(|| format!("invalid escape sequence: `{}`", self.since(start)))
     }
 
-    /// Reads up to two more octal digits.
+    /// Reads up to two more octal digits after the digit `first`.
     fn octal(&mut self, first: char) -> u32 {
         let mut code = first.to_digit(8).unwrap_or(0);
         for _ in 0..2 {

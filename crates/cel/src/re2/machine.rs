@@ -1,7 +1,7 @@
 //! A matcher for patterns that are too large for an automaton.
 //!
-//! Like Go's matcher, this matcher steps through the text with a list of active states. A repetition duplicates the
-//! instructions of the repeated part but not its character classes, so even repetitions of large classes need little
+//! Like Go's matcher, this matcher reads the text once and updates a list of active states for each character. A
+//! repetition duplicates instructions but not character classes, so even repetitions of large classes need little
 //! memory. The time of a search is proportional to the length of the pattern times the length of the text.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ enum Instruction {
     /// Consumes a character of the class with this index.
     Class(usize),
     Look(Look),
-    /// Continues at both targets.
+    /// Continues at both of these instructions.
     Split(usize, usize),
     Match,
 }
@@ -48,14 +48,14 @@ impl Machine {
         self.instructions.len()
     }
 
-    /// Searches a text. Each executed instruction is a step. Returns `None` if the search needs more than `max_steps`
-    /// steps.
+    /// Searches a text. Returns `None` if the search needs more than `max_steps` steps. Each executed instruction is a
+    /// step.
     pub(super) fn search(&self, text: &str, max_steps: usize) -> Option<Search> {
         let mut states = States { is_active: vec![false; self.instructions.len()], all: Vec::new() };
         let (mut steps, mut before, mut left) = (0, None, Vec::new());
         for after in text.chars().map(Some).chain([None]) {
             states.clear();
-            // A match can start at any character.
+            // Add the first instruction for each character, because a match can start at any character.
             left.push(0);
             let is_match = self.follow(&mut left, &mut states, before, after);
             steps += states.all.len();
@@ -121,7 +121,7 @@ impl States {
     }
 }
 
-/// Returns `true` if an assertion, such as `\b`, holds between two characters. As in Go, only ASCII characters are word
+/// Returns `true` if an assertion, such as `\b`, holds between two characters. As in Go, word characters are ASCII
 /// characters.
 fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -144,7 +144,7 @@ fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
 struct Compiler {
     instructions: Vec<Instruction>,
     classes: Vec<ClassUnicode>,
-    /// Maps the address of each class to its index, so a repeated class is stored only once.
+    /// Maps the address of each class to its index, so that a repeated class is stored only once.
     known: HashMap<usize, usize>,
 }
 
@@ -242,7 +242,7 @@ impl Compiler {
         self.instructions.push(Instruction::Split(to, to));
     }
 
-    /// Sets the second target of the split at `at` to the instruction that is added next.
+    /// Sets the second target of the split at `at` to the next instruction that will be added.
     fn leave(&mut self, at: usize) {
         self.instructions[at] = Instruction::Split(at + 1, self.instructions.len());
     }

@@ -8,24 +8,24 @@ use regex_syntax::ast::{Ast, ClassSetItem, Flag, Visitor, visit};
 
 use super::machine::{Machine, Search};
 
-/// The maximum nesting depth of a pattern. Go has the same limit.
+/// The maximum nesting depth of a pattern. Go has the same limit on the nesting depth.
 const MAX_NESTING: u32 = 1_000;
 /// The maximum nesting depth of a pattern with an automaton. The crate `regex` uses a lot of stack per level when it
 /// builds an automaton.
 const MAX_NESTING_OF_AUTOMATON: usize = 200;
 /// The approximate number of ranges in a Unicode class. An automaton needs about one state per range.
 const UNICODE_CLASS: u64 = 300;
-/// Ignoring case multiplies the number of ranges in a Unicode class by about this factor.
+/// The approximate factor by which ignoring case multiplies the number of ranges in a Unicode class.
 const FOLDED: u64 = 8;
-/// The minimum size of an automaton state, in bytes. If this size already exceeds the memory limit, the automaton is
-/// not built.
+/// The minimum size of an automaton state, in bytes. If all states together exceed the memory limit with this size, the
+/// automaton is not built.
 const STATE_BYTES: u64 = 16;
 /// The number of bytes of text per step of an automaton search.
 const BYTES_OF_STEP: usize = 4;
 
 /// A regular expression in Go's RE2 syntax.
 ///
-/// A pattern is compiled on first use. If its automaton would be too large, a search tracks a list of active states
+/// A pattern is compiled on first use. If its automaton would be too large, a search updates a list of active states
 /// instead, as in Go. The memory for such a search grows with the length of the pattern and with its repetition counts.
 ///
 /// ```
@@ -80,7 +80,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns an error message if the pattern cannot be compiled. A valid pattern should not cause this error.
+    /// Returns an error message if the pattern cannot be compiled. A valid pattern is not expected to cause this error.
     pub fn search(&self, text: &str, max_steps: usize) -> Result<Option<Search>, String> {
         Ok(match self.compiled()? {
             Compiled::Automaton(regex) => {
@@ -164,9 +164,9 @@ fn ignores_case(parsed: &Ast) -> bool {
 
 #[derive(Debug)]
 struct Size {
-    /// The number of instructions. Repeated parts are counted once per repetition.
+    /// The number of instructions. The instructions of a repeated part are counted once per repetition.
     instructions: u64,
-    /// The number of automaton states. Repeated parts are counted once per repetition.
+    /// The number of automaton states. The states of a repeated part are counted once per repetition.
     states: u64,
     ranges: u64,
     classes: u64,
@@ -220,8 +220,8 @@ impl Visitor for Review {
         match ast {
             Ast::Repetition(repetition) => {
                 self.counts.push(super::repeats::count(repetition).max(1));
-                // Each copy of the repeated part may need an additional instruction that decides whether to repeat
-                // again.
+                // Each copy of the repeated part may need an additional instruction, which decides whether to repeat
+                // the part again.
                 self.grow(1, 0);
             }
             Ast::ClassBracketed(_) => self.grow(1, 2),
@@ -319,7 +319,8 @@ mod tests {
     #[test]
     fn pattern_nests_as_deep_as_in_go() {
         let nested = |depth: usize| format!("^{}a{}$", "(".repeat(depth), ")*".repeat(depth));
-        // Test threads have a stack of 2 MiB, like the worker threads of tokio.
+        // This test shows that parsing does not overflow a stack of 2 MiB, which test threads have in common with
+        // tokio's worker threads.
         for max_bytes in [0, MAX_BYTES, 1 << 20] {
             let parsed = Pattern::parse(&nested(490), max_bytes).unwrap();
             assert_eq!(parsed.search("aaa", usize::MAX).unwrap().map(|search| search.is_match), Some(true));
@@ -378,7 +379,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The random texts consist mostly of pattern syntax, so many of them are valid patterns.
+        /// The random texts mostly consist of characters that have a meaning in patterns, so many texts are valid
+        /// patterns.
         #[test]
         fn instructions_are_estimated(text in r"([a-c]|\[ab\]|\(|\)|[|*+?]|\{[0-3],\}|\{[0-3]\}|\\pL){0,16}") {
             if let Ok(parsed) = Pattern::parse(&text, 0)

@@ -1,4 +1,4 @@
-//! The counts of nested repetitions.
+//! Checks the counts of nested repetitions.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use regex_syntax::ast::{Ast, Repetition, RepetitionKind, RepetitionRange, Span, 
 
 use super::MAX_REPEAT;
 
-/// Returns the first repetition operator whose count is too large. The counts of nested repetitions are multiplied.
+/// Returns the first repetition operator for which the product of its count and the counts inside it is too large.
 pub(super) fn excessive(ast: &Ast) -> Option<Span> {
     let Ok(found) = visit(ast, Repeats::default());
     found
@@ -14,7 +14,7 @@ pub(super) fn excessive(ast: &Ast) -> Option<Span> {
 
 #[derive(Default)]
 struct Repeats {
-    /// The largest product of nested repetition counts, for each enclosing part of the pattern.
+    /// For each enclosing part of the pattern, the largest product of nested repetition counts in this part.
     products: Vec<u64>,
     excessive: Option<Span>,
 }
@@ -36,7 +36,7 @@ impl Visitor for Repeats {
         let mut product = self.products.pop().unwrap_or(1);
         if let Ast::Repetition(repetition) = ast {
             product = match count(repetition) {
-                // Go ignores the counts inside a part with a repetition count of zero.
+                // If the count of a repetition is zero, Go ignores the counts inside the repeated part.
                 0 => 1,
                 count => product.saturating_mul(count),
             };

@@ -11,8 +11,8 @@ use crate::types::Type;
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 /// The maximum depth of nested schemas.
 const MAX_DEPTH: usize = 200;
-/// The maximum length of the path of a schema, in bytes. The path is limited because the path of an object is also its
-/// type name.
+/// The maximum length of the path of a schema, in bytes. The length is limited because the path of an object is also
+/// its type name.
 const MAX_PATH: usize = 1_000;
 const QUOTES: u64 = 2;
 const DATE_SIZE: u64 = 12;
@@ -106,7 +106,7 @@ fn string(node: &dyn Node, blank: Schema) -> Schema {
         _ => {
             let longest_value = || strings(node, "enum").map(|value| value.len() as u64).max().unwrap_or(0);
             let max = match max_length {
-                // `maxLength` counts code points. A code point has up to four bytes.
+                // Multiply by four, because `maxLength` counts code points, and a code point has up to four bytes.
                 Some(limit) => limit.saturating_mul(4),
                 None if node.field("enum").is_some_and(|values| !values.is_empty()) => longest_value(),
                 None => longest,

@@ -24,7 +24,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Returns `true` if `name` is a CEL keyword. Field selections may use some keywords without escaping.
+/// Returns `true` if `name` is a CEL keyword. Some keywords do not have to be escaped in field selections.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
@@ -81,7 +81,8 @@ pub fn unescape(identifier: &str) -> Option<std::borrow::Cow<'_, str>> {
     while let Some(start) = rest.find("__") {
         name.push_str(&rest[..start]);
         let after = &rest[start + 2..];
-        // An escape sequence has at least one character between its underscores.
+        // Search after the first character, because an escape sequence has at least one character between its
+        // underscores.
         let length = after.find('_').unwrap_or(after.len());
         if length == 0 || !after[length..].starts_with("__") {
             name.push('_');

@@ -9,7 +9,8 @@ use crate::node::{Node, Scalar};
 use crate::opaque::Opaque;
 use crate::schema::ListKind;
 
-/// The maximum nesting depth for comparisons. Comparing deeper values fails with [`Failure::Budget`].
+/// The maximum nesting depth for comparisons. The comparison of values with a greater depth fails with
+/// [`Failure::Budget`].
 const MAX_DEPTH: usize = 256;
 
 impl<'a> Value<'a> {
@@ -84,7 +85,7 @@ fn double_uint(left: f64, right: u64) -> Ordering {
     }
 }
 
-/// The remaining nesting depth and work of a comparison.
+/// The remaining nesting depth and the remaining work of a comparison.
 struct Walk<'m> {
     depth: usize,
     meter: &'m mut Meter,
@@ -139,7 +140,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     for (left, right) in left.iter().zip(right.iter()) {
         match equal(&left?, &right?, walk) {
             Ok(true) => {}
-            // In lists without a schema, items that cannot be compared are treated as equal.
+            // If the lists have no schema, items that cannot be compared are treated as equal.
             Err(Failure::Error(_)) if !strict => {}
             other => return other,
         }

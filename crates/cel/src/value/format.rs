@@ -10,7 +10,7 @@ use crate::time;
 /// The maximum nesting depth of values that are converted to text.
 const MAX_DEPTH: usize = 256;
 
-/// Writes the value as a CEL literal, as in cel-go. Values nested deeper than 256 levels are written as `…`.
+/// Writes the value as a CEL literal, as in cel-go. Values below the 256th nesting level are written as `…`.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write(self, f, MAX_DEPTH)

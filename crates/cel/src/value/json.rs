@@ -1,4 +1,4 @@
-//! Values as JSON.
+//! Converts values to JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,9 @@ use crate::time;
 
 /// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
-/// The maximum size of a value as JSON: the number of values plus the number of bytes in all strings. JSON contains a
-/// copy of a shared value for each reference, so it can be much larger than the value in memory.
+/// The maximum size of a value as JSON: the number of values plus the number of bytes in all strings. A value can refer
+/// to the same data several times. The JSON contains a copy for each reference, so it can be much larger than the value
+/// in memory.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {

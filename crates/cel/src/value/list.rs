@@ -15,13 +15,13 @@ pub struct List<'a>(Layout<'a>);
 enum Layout<'a> {
     /// A list in the caller's data, with its schema.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values. The schema is set if an expression created the list by adding items to a set or a keyed list.
+    /// A list of values. The schema is set if an expression created the list by adding items to a set or a keyed list.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
 
-/// Two concatenated lists. Long lists are not copied, because the cost of a concatenation is one unit for lists of any
-/// length.
+/// Two concatenated lists. Long lists are not copied, because a concatenation costs only one unit, even for long
+/// lists.
 #[derive(Debug)]
 struct Joined<'a> {
     left: Layout<'a>,
@@ -85,8 +85,8 @@ impl<'a> List<'a> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
 
-    /// Returns the item at `index`, or `None` if the index is out of range. Fails if the item does not conform to its
-    /// schema.
+    /// Returns the item at `index`, or `None` if the index is out of range. Returns an error if the item does not
+    /// conform to its schema.
     pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
         let mut layout = &self.0;
         loop {

@@ -24,7 +24,7 @@ pub(crate) enum Key<'a> {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    /// The bits of a floating-point number.
+    /// A floating-point number, as its bits.
     Double(u64),
     String(Text<'a>),
 }
@@ -36,7 +36,7 @@ impl<'a> Key<'a> {
             Value::Bool(value) => Self::Bool(*value),
             Value::Int(value) => Self::Int(*value),
             Value::Uint(value) => Self::Uint(*value),
-            // Positive zero and negative zero are the same key.
+            // Add 0.0, so that positive zero and negative zero are the same key.
             Value::Double(value) => Self::Double((value + 0.0).to_bits()),
             Value::String(text) => Self::String(text.clone()),
             _ => return None,
@@ -53,7 +53,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the keys of the other number types that are equal to this key.
+    /// Returns the keys with other number types that are equal to this key.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],
@@ -72,7 +72,8 @@ impl<'a> Key<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// Maps each key to the index of its entry in `list`. Empty for small maps, because a linear search is faster.
+    /// Maps each key to the index of its entry in `list`. The index of a small map is empty, because a linear
+    /// search is faster.
     index: HashMap<Key<'a>, usize>,
 }
 
@@ -190,7 +191,7 @@ impl<'a> Map<'a> {
         self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
     }
 
-    /// Returns the keys. Field names are escaped for expressions.
+    /// Returns the keys of the map. Field names are escaped for use in expressions.
     pub(crate) fn keys(&self) -> Vec<Key<'a>> {
         match &self.0 {
             Layout::Entries(entries) => entries.list.iter().map(|(key, _)| key.clone()).collect(),

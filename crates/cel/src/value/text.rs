@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A string that is borrowed from the caller's data or reference-counted.
+/// A string that is either borrowed from the caller's data or reference-counted.
 #[derive(Clone)]
 pub enum Text<'a> {
     /// A string in the caller's data.

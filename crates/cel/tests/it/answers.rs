@@ -1,4 +1,4 @@
-//! Compares the results of expressions to recorded results of cel-go.
+//! Compares the results of expressions with recorded results of cel-go.
 
 use pintle_cel::{Activation, Environment, Program, Type, Value};
 

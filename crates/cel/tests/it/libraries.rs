@@ -1,4 +1,4 @@
-//! Tests of variables, authorizers, patches and budgets.
+//! Tests of expressions with variables, authorizers, patches and budgets.
 
 use std::sync::{Arc, Mutex};
 

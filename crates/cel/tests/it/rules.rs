@@ -1,5 +1,4 @@
-//! Tests of the rules in CustomResourceDefinitions. The tests check the effect of schemas on types, estimated costs and
-//! values.
+//! Tests of rules in CustomResourceDefinitions, which check the effect of schemas on types, estimated costs and values.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The conformance tests of cel-spec.
 //!
 //! `own.textproto` contains additional tests in the same format. To also run cel-spec's own tests, clone
-//! <https://github.com/google/cel-spec> and set `PINTLE_CEL_SPEC` to its folder `tests/simple/testdata`. The results
-//! are in docs/CEL.md.
+//! <https://github.com/google/cel-spec> and set `PINTLE_CEL_SPEC` to its folder `tests/simple/testdata`. The page
+//! docs/CEL.md contains the results.
 
 mod literal;
 mod reader;
@@ -24,7 +24,8 @@ enum Miss {
     Messages,
     /// The test expects an evaluation error, but the type checker rejects the expression.
     Refused,
-    /// The test evaluates an expression without a type check. This crate's type checker rejects the expression.
+    /// The test evaluates an expression without a type check, but the type checker of this crate rejects the
+    /// expression.
     Unchecked,
     /// The test uses lists or maps of mixed types, which Kubernetes rejects.
     Mixed,
@@ -72,7 +73,7 @@ fn expected(path: &Path) -> usize {
     found.map_or(0, |(_, count)| count.parse().unwrap())
 }
 
-/// Runs a file's tests. Returns the number of passed tests, and the number of failed tests by reason.
+/// Runs the tests of a file. Returns the number of passed tests, and the number of failed tests by reason.
 fn run(text: &str, report: &mut dyn FnMut(&str, Miss, &str)) -> (usize, BTreeMap<Miss, usize>) {
     let file = reader::read(text).unwrap();
     let (mut passed, mut misses) = (0, BTreeMap::new());
@@ -125,7 +126,7 @@ fn expects_failure(test: &Message) -> bool {
     test.message("eval_error").is_some() || test.message("any_eval_errors").is_some()
 }
 
-/// Runs a test. Returns an error that describes a wrong result.
+/// Runs a test. If the result is wrong, returns an error that describes the result.
 fn check(test: &Message) -> Result<(), String> {
     let mut environment = Environment::new();
     for declaration in test.messages("type_env") {

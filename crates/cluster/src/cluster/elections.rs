@@ -16,16 +16,16 @@ use super::{Cluster, Inner};
 use crate::error::Error;
 
 impl Cluster {
-    /// Creates an elector for the Lease `lease`. The key is `namespace/name`, or only a name in the configured
+    /// Creates an elector for the Lease `lease`. The key has the form `namespace/name`, or is only a name in the configured
     /// namespace.
     ///
-    /// - The elector uses a separate client with its own connections and no rate limit. The client's request timeout is
+    /// - The elector uses a separate client with its own connections and no rate limit. The request timeout of this client is
     ///   half the renew deadline, with a minimum of one second.
     /// - The elector watches the Lease, so that it notices immediately when another holder releases the Lease.
     /// - The elector records Events on the Lease when its leadership starts and ends. To send the Events elsewhere, set
     ///   [`events`](LeaderElectionConfig::events) in `config`.
     ///
-    /// For other kinds of locks, see [`lock`](Self::lock).
+    /// For other kinds of locks, use [`lock`](Self::lock).
     ///
     /// # Examples
     ///
@@ -43,8 +43,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `lease` is not a valid key, or if `config` is [invalid](pintle_leaderelect::InvalidConfig).
-    /// The error describes the first problem that was found.
+    /// Returns an error if `lease` is not a valid key, or if `config` is [invalid](pintle_leaderelect::InvalidConfig). The error
+    /// describes the first invalid setting.
     ///
     /// # Panics
     ///
@@ -62,10 +62,10 @@ impl Cluster {
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Creates a group of electors for many Leases in one namespace. An empty string selects the namespace from the
-    /// client configuration. The electors share one task, one watch and one separate client. The client has the same
-    /// settings as the client of an [`elector`](Self::elector). The electors also record Events when their leadership
-    /// starts and ends.
+    /// Creates a group of electors for many Leases in one namespace. If `namespace` is empty, the group uses the namespace from
+    /// the client configuration. The electors share one task, one watch and one separate client. This client has the same
+    /// settings as the client of an [`elector`](Self::elector). The electors of the group also record Events when their
+    /// leadership starts and ends.
     ///
     /// # Examples
     ///
@@ -86,8 +86,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `config` is [invalid](pintle_leaderelect::InvalidConfig). The error describes the first
-    /// problem that was found.
+    /// Returns an error if `config` is [invalid](pintle_leaderelect::InvalidConfig). The error describes the first invalid
+    /// setting.
     ///
     /// # Panics
     ///
@@ -99,9 +99,9 @@ impl Cluster {
         LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
     }
 
-    /// Creates this replica's [`Shards`], with Leases in `namespace`. An empty string selects the namespace from the
-    /// client configuration. Like an [`elector`](Self::elector), the shards use a separate client and record Events
-    /// when their leadership starts and ends.
+    /// Creates this replica's [`Shards`], with Leases in `namespace`. If `namespace` is empty, the shards use the namespace from
+    /// the client configuration. Like an [`elector`](Self::elector), the shards use a separate client and record Events when
+    /// their leadership starts and ends.
     ///
     /// # Examples
     ///
@@ -131,8 +131,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `name` is not a valid label value, or if `config` is
-    /// [invalid](pintle_leaderelect::InvalidConfig). The error describes the first problem that was found.
+    /// Returns an error if `name` is not a valid label value, or if `config` is [invalid](pintle_leaderelect::InvalidConfig). The
+    /// error describes the first invalid setting.
     ///
     /// # Panics
     ///
@@ -149,9 +149,9 @@ impl Cluster {
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
     }
 
-    /// Returns a lock for a [`LeaderElector`], like client-go's `NewFromKubeconfig`. Pass the elector's renew deadline
-    /// as `renew_deadline`. The lock uses a separate client, like an [`elector`](Self::elector). The elector also uses
-    /// this cluster's Event recorder and metrics provider, unless its own configuration overrides them.
+    /// Returns a lock for a [`LeaderElector`], like client-go's `NewFromKubeconfig`. The argument `renew_deadline` must be the
+    /// elector's renew deadline. Like an [`elector`](Self::elector), the lock uses a separate client. The elector also uses this
+    /// cluster's Event recorder and metrics provider, unless its own configuration overrides them.
     ///
     /// # Examples
     ///
@@ -170,7 +170,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `key` is invalid.
+    /// Returns an error if the key of the lock is invalid.
     ///
     /// # Panics
     ///
@@ -192,9 +192,9 @@ impl Cluster {
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate for the coordinated leader election of the Lease named in `spec`. Run the candidate together
-    /// with a [coordinated](LeaderElectionConfig::coordinated) [`elector`](Self::elector) that has the same `identity`.
-    /// The candidate uses a separate client with its own connections.
+    /// Returns a candidate for the coordinated leader election of the Lease named in `spec`. Run the candidate together with a
+    /// [coordinated](LeaderElectionConfig::coordinated) [`elector`](Self::elector) of the same `identity`. The candidate uses a
+    /// separate client with its own connections.
     ///
     /// # Examples
     ///
@@ -216,7 +216,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if no client can be created from the configuration.
+    /// Returns an error if the configuration does not allow creating a client.
     ///
     /// # Panics
     ///
@@ -233,8 +233,8 @@ impl Cluster {
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
-    /// Returns an `Api` for the Leases in a namespace. The client's request timeout is half the renew deadline, with a
-    /// minimum of one second.
+    /// Returns an `Api` for the Leases in a namespace. The client's request timeout is half the renew deadline, with a minimum of
+    /// one second.
     fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
@@ -255,12 +255,12 @@ impl Cluster {
         client.map_err(Error::Client)
     }
 
-    /// Competes for a Lease, and runs the future from `callbacks` while this process leads, like client-go's
-    /// `RunOrDie`. Returns the reason why the leadership ended, and the result of the future. Returns `None` if the
-    /// `stop` token was cancelled before this process became the leader.
+    /// Competes for a Lease, and runs the future from `callbacks` while this process leads, like client-go's `RunOrDie`. Returns
+    /// the reason why the leadership ended, and the result of the future. Returns `None` if the `stop` token was cancelled before
+    /// this process became the leader.
     ///
-    /// Unlike `RunOrDie`, this method does not exit the process. In most cases, a program that loses its leadership
-    /// should exit and be restarted.
+    /// Unlike `RunOrDie`, this method does not exit the process. In most cases, a program that loses its leadership should exit,
+    /// so that its supervisor restarts it.
     ///
     /// # Examples
     ///
@@ -289,7 +289,8 @@ impl Cluster {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the future from `callbacks` and ends the election immediately. The Lease is not released.
+    /// Dropping the future drops the future from `callbacks` and ends the election immediately. Dropping the future does not
+    /// release the Lease.
     pub async fn run_or_die<W, Fut>(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -1,4 +1,4 @@
-//! The responses of webhooks, as specified by a case.
+//! The responses of webhooks, as a case specifies them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use super::convert::{Operation, convert};
 use super::template::fill;
 use crate::json::Json;
 
-/// The response of a webhook to a review. All members are optional. Strings in `response`, `patch`, `review` and `body`
+/// The response of a webhook to a review, with optional members. Strings in `response`, `patch`, `review` and `body`
 /// are [templates](fill).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Behaviour {
-    /// Members of the review's response. They replace the default members.
+    /// Members that replace the default members of the review's response.
     response: Option<Json>,
-    /// A JSON patch. Sent in base64 with the patch type `JSONPatch`.
+    /// A JSON patch, which is sent in base64 with the patch type `JSONPatch`.
     patch: Option<Json>,
-    /// The operations that convert an object, keyed by requested version (without the group).
+    /// The operations that convert an object, keyed by the requested version without the group.
     convert: Option<BTreeMap<String, Vec<Operation>>>,
     /// Members to add to the returned review, such as `kind`.
     review: Option<Json>,
-    /// The status code. The default is 200.
+    /// The HTTP status code, by default 200.
     status: Option<u16>,
     headers: BTreeMap<String, String>,
     /// A text to send instead of a review.
@@ -123,7 +123,7 @@ impl Behaviour {
     }
 }
 
-/// Adds members. A new member replaces an existing member with the same name.
+/// Adds members to `members`, replacing existing members with the same name.
 fn overlay(members: &mut Vec<(String, Json)>, with: Option<Json>) {
     let Some(Json::Object(with)) = with else { return };
     for (name, value) in with {

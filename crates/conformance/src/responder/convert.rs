@@ -1,11 +1,12 @@
-//! Converts objects between the versions of a custom resource, as specified by the case.
+//! Converts objects between the versions of a custom resource, with the operations from a case.
 
 use serde::Deserialize;
 
 use crate::json::Json;
 
-/// A conversion step. All arguments except separators and new values are JSON pointers. An operation has no effect if
-/// its source does not exist. Missing parent objects of the destination are created.
+/// A step in the conversion of an object. All arguments except separators and new values are JSON pointers. An
+/// operation has no effect if there is no value at its source pointer. An operation creates missing parent objects
+/// of its destination.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Operation {
@@ -19,8 +20,8 @@ pub(super) enum Operation {
     Drop(String),
     /// Moves several strings to the last pointer, joined with a separator.
     Join(Vec<String>, String, String),
-    /// Removes a string, splits it at each separator, and writes the parts to the pointers. Extra parts and pointers
-    /// are ignored.
+    /// Removes a string, splits it at each separator, and writes the parts to the pointers. `Split` ignores surplus
+    /// parts and pointers.
     Split(String, String, Vec<String>),
 }
 
@@ -48,7 +49,7 @@ impl Operation {
             Self::Set(to, value) => put(object, to, value.clone()),
             Self::Drop(from) => drop(take(object, from)),
             Self::Join(from, separator, to) => {
-                // As in the recorder, strings before the first absent string are removed.
+                // Remove the strings before the first absent string, as the recorder does.
                 let strings: Option<Vec<String>> =
                     from.iter().map(|from| take(object, from)?.text().map(str::to_owned)).collect();
                 if let Some(strings) = strings {
@@ -65,7 +66,7 @@ impl Operation {
     }
 }
 
-/// Sets a value and creates missing parent objects. Does nothing if a parent is not an object.
+/// Sets the value at a pointer and creates missing parent objects. Does nothing if a parent is not an object.
 fn put(value: &mut Json, pointer: &str, new: Json) {
     let mut place = value;
     for name in names(pointer) {

@@ -1,10 +1,10 @@
-//! Fills in a behaviour's templates.
+//! Fills in the templates in a behaviour.
 
 use crate::json::Json;
 
-/// Replaces `{{POINTER}}` in all strings with the value at this JSON pointer in the review, or with `null` if the value
-/// does not exist. A string that consists of a single template is replaced by the value itself, even if the value is
-/// not a string. Inside a longer string, values other than strings are written as JSON.
+/// Replaces `{{POINTER}}` in all strings with the review's value at this JSON pointer, or with `null` if there is no
+/// value. If a string is a single template, the value replaces the whole string, even if the value is not a string.
+/// Inside a longer string, a value that is not a string becomes JSON text.
 pub(super) fn fill(value: &Json, review: &Json) -> Json {
     match value {
         Json::Text(text) => fill_text(text, review),

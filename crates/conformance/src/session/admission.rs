@@ -1,4 +1,4 @@
-//! The steps for webhooks and policies: `READY` and `CALLS`.
+//! The steps `READY` and `CALLS`, which test webhooks and policies.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::responder::Responder;
 
 /// The maximum time to wait for a real server to activate an admission object or to remove a CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// Only a third of the server's wait limit is used, if that is shorter than [`READY_PATIENCE`]. A server with a low
-/// limit applies admission changes immediately.
+/// A wait takes at most this fraction of the server's wait limit, if that is shorter than [`READY_PATIENCE`]. A low
+/// wait limit means that the server applies admission changes immediately.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
@@ -32,7 +32,8 @@ impl Session<'_> {
     }
 
     /// Waits until all existing admission objects of a kind are active. Creates a probe, sends dry-run requests until
-    /// the probe takes effect, and deletes the probe. Admission objects become active in creation order.
+    /// the probe takes effect, and deletes the probe. When the probe takes effect, all earlier admission objects are
+    /// active, because they become active in creation order.
     pub(super) async fn wait_until_ready(&mut self, family: &str) -> anyhow::Result<()> {
         self.probes += 1;
         let probe = Probe::new(family, self.placeholders.fill(&format!("zz-{}.${{id}}.example.org", self.probes))?)?;
@@ -62,13 +63,13 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. A server first
-    /// deletes the custom resources, and a real server may have to call the conversion webhook for the deletion.
+    /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. The server
+    /// deletes custom resources first, and a real server may call the conversion webhook to delete them.
     pub(super) async fn wait_for_deletions(&self) {
         let deadline = Instant::now() + self.ready_patience();
         for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
             let get = request("GET", path, None);
-            // Stop waiting if a request fails, because the verdict does not depend on these requests.
+            // Stop waiting if a request fails, because the verdict of the case does not depend on these requests.
             while self.send(&get).await.is_ok_and(|answer| answer.status == 200) && Instant::now() < deadline {
                 sleep(Duration::from_millis(50)).await;
             }
@@ -79,7 +80,7 @@ impl Session<'_> {
         READY_PATIENCE.min(self.server.patience / SHARE_OF_PATIENCE)
     }
 
-    /// Returns the calls since the last `CALLS` step in their recorded form.
+    /// Returns the webhook calls since the last `CALLS` step in their recorded form.
     pub(super) fn calls(&mut self, step: &Step) -> anyhow::Result<Json> {
         let path = step.path.as_deref().map(|path| self.placeholders.fill(path)).transpose()?;
         let responder = self.responder.as_ref().context("CALLS in a case without webhooks")?;
@@ -124,7 +125,8 @@ mod tests {
         serde_json::from_str(text).expect("a step")
     }
 
-    /// Sends reviews to webhooks and returns the recorded calls. Each review is a pair of a path and an object name.
+    /// Sends reviews to webhooks and returns the calls that the responder recorded. Each item of `reviews` is a pair
+    /// of a path and an object name.
     async fn calls(reviews: &[(&str, &str)], calls: &str) -> String {
         let unused = server("http://127.0.0.1:1");
         let mut session = Session::new(&unused, "abcdef");

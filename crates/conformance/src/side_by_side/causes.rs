@@ -7,16 +7,16 @@ use crate::case::Step;
 use crate::compare::{Difference, compare};
 use crate::json::Json;
 
-/// The cause of one or more differences. A cause does not identify a particular document or request.
+/// The cause of one or more differences, without the document or request in which they occur.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     /// The API version and kind of the document, such as `apps/v1/Deployment`.
     pub kind: String,
     /// The path of the value in the response, with `*` for list indices, as in `/body/spec/ports/*/name`.
     pub place: String,
-    /// The kind of difference: `missing` if only the real server sends the value, `added` if only the embedded server
-    /// sends it, and `value` if the values differ. If the status codes differ, contains both status codes and the
-    /// message of the real server.
+    /// The kind of difference, or both status codes and the real server's message if the status codes differ. The
+    /// kind is `missing` if only the real server sends the value, `added` if only the embedded server sends it, and
+    /// `value` if the values differ.
     pub how: String,
 }
 
@@ -26,14 +26,14 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The differences with the same cause.
+/// The differences that have the same cause.
 #[derive(Clone, Debug, Default)]
 pub struct Sightings {
     /// The number of differences.
     pub count: usize,
-    /// The requests that show this difference, such as `create` or `put status`.
+    /// The requests whose responses show this difference, such as `create` or `put status`.
     pub requests: BTreeSet<String>,
-    /// The documents with this difference.
+    /// The documents that show this difference.
     pub documents: BTreeSet<String>,
     /// A description of the first difference with the values of both servers.
     pub example: String,
@@ -44,9 +44,8 @@ pub struct Sightings {
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 
 impl Causes {
-    /// Compares the responses of both servers for one document. If the status codes of a step differ, no other
-    /// differences of the step are counted. If the status codes of the create request differ, later steps are not
-    /// compared.
+    /// Compares the responses of both servers for one document. If the status codes of a step differ, ignores all
+    /// other differences of the step. If the status codes of the create request differ, ignores all later steps.
     pub(super) fn add(&mut self, kind: &str, document: &str, real: &[Step], embedded: &[Step]) {
         for (real, embedded) in real.iter().zip(embedded) {
             let note = real.note.as_deref().unwrap_or_default();

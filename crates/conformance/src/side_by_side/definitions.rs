@@ -14,14 +14,14 @@ use super::{Causes, Comparison, Servers};
 use crate::json::Json;
 use crate::session::{Server, Session};
 
-/// The maximum time until a server publishes a definition.
+/// The maximum time that a server may take to publish a definition.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers and waits until they are established.
-    /// Then compares the discovery and OpenAPI documents for the new resources.
+    /// Creates the definitions on both servers and waits until they are established. After the definitions are
+    /// established, compares the discovery and OpenAPI documents for the new resources.
     pub(super) async fn compare_definitions(
         &self,
         definitions: Vec<Manifest>,
@@ -30,7 +30,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(served_versions).collect();
         let mut names = BTreeSet::new();
-        // Send duplicate definitions only after the first definition with the same name exists.
+        // Send a duplicate definition only after the first definition with its name exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -38,12 +38,13 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.compare_all(definitions, at_once, comparison).await?;
         }
-        // All definitions share a deadline. Differences that remain at the deadline are recorded.
+        // All definitions share one deadline. Differences that remain at the deadline are recorded.
         let deadline = Instant::now() + MAX_DELAY;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] =
                 [wait_until_settled(&self.real, &name).await?, wait_until_settled(&self.embedded, &name).await?];
-            // If only one server rejected a definition, the create request has already been recorded as a difference.
+            // Compare only definitions that both servers accepted. If one server rejected a definition, the create
+            // request is already recorded as a difference.
             if real && embedded {
                 self.compare_until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
@@ -81,8 +82,8 @@ impl Servers {
     }
 }
 
-/// Waits up to ten seconds until the server has established a definition
-/// or rejected its names. Returns `true` if the definition exists.
+/// Waits up to ten seconds until the server has established a definition or rejected its names. Returns `true` if the
+/// definition exists on the server.
 async fn wait_until_settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     let session = Session::new(server, "settled");
     let deadline = Instant::now() + MAX_DELAY;

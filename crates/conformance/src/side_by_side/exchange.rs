@@ -1,4 +1,4 @@
-//! The requests for each document.
+//! The requests that are sent for each document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Talk<'_> {
     }
 
     /// Sends a request, stores the response, and saves the name and resourceVersion of the object. Returns `true` if
-    /// the request succeeded.
+    /// the server accepted the request.
     async fn send(&mut self, step: Step) -> anyhow::Result<bool> {
         let done = self.session.step(&step).await?;
         let answer = done.answer.as_ref();
@@ -154,8 +154,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy in which the value at a path of member names is replaced. Values on the path that are not objects are
-/// replaced by objects.
+/// Returns a copy of `body` in which `value` replaces the value at `path`, a list of member names. Objects replace
+/// values on the path that are not objects.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

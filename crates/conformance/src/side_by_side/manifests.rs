@@ -16,7 +16,7 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Returns the string at a JSON pointer, or an empty string if there is none.
+    /// Returns the string at a JSON pointer, or an empty string if the document has none.
     pub(super) fn text(&self, pointer: &str) -> &str {
         self.body.at(pointer).and_then(Json::text).unwrap_or_default()
     }
@@ -25,7 +25,7 @@ impl Manifest {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
 
-    /// Returns `true` if the API group is not part of Kubernetes.
+    /// Returns `true` if the API group of the document is not part of Kubernetes.
     pub(super) fn is_custom(&self) -> bool {
         let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
@@ -40,7 +40,7 @@ impl Manifest {
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The skipped documents with the reasons: invalid YAML, or a missing apiVersion or kind.
+    /// The skipped documents, each with a reason: invalid YAML, or a missing apiVersion or kind.
     pub(super) skipped: Vec<String>,
 }
 

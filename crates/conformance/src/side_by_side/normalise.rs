@@ -1,19 +1,19 @@
-//! Replaces values that a server assigns, such as addresses, ports and ages. Names, uids, times and resourceVersions
-//! have already been replaced.
+//! Replaces values that the server assigns, such as addresses, ports and ages. Earlier steps have already replaced
+//! names, uids, times and resourceVersions.
 
 use crate::case::Step;
 use crate::json::Json;
 
-/// Replaces assigned values in all responses. Sorts the causes in the error for a rejected custom resource, because a
-/// real server returns them in random order.
+/// Replaces the values that the server assigns in all responses. Also sorts the causes in the error for a rejected
+/// custom resource, because a real server returns them in random order.
 pub(super) fn normalise(steps: &mut [Step], is_custom_resource: bool) {
     for step in steps {
         step.answer = step.answer.as_ref().map(|answer| normalised(answer, "", is_custom_resource));
     }
 }
 
-/// Sorts the resources in discovery documents. Removes the ETag, the path descriptions and the types shared by all
-/// definitions from OpenAPI documents.
+/// Sorts the resources in discovery documents, and shortens OpenAPI documents. OpenAPI documents lose the ETag, the
+/// path descriptions and the types that all definitions share.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
@@ -58,7 +58,7 @@ fn normalised(json: &Json, key: &str, is_custom_resource: bool) -> Json {
         Json::Object(members) => {
             let is_dropped = |name: &str| match name {
                 "message" => is_custom_resource && json.at("/details/causes").is_some(),
-                // Descriptions of table columns are from the API documentation.
+                // Ignore the descriptions of table columns, because they come from the API documentation.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };

@@ -15,7 +15,7 @@ pub(super) struct Resource {
     pub(super) root: String,
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether the server stores the objects. For example, reviews are not stored.
+    /// Whether the server stores objects of this resource, unlike reviews, for example.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }
@@ -24,7 +24,7 @@ pub(super) struct Resource {
 pub(super) struct Resources(BTreeMap<(String, String), Resource>);
 
 impl Resources {
-    /// Reads a server's discovery documents.
+    /// Reads the discovery documents of a server.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Replays cases against the embedded server, against a server that never responds, and without a server.
+//! Replays cases against the embedded server, against a server that does not respond, and without a
+//! server.
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ pub(super) struct Run<'a, K: RequestKey> {
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
-    /// The panic message, if the queue's `Drop` has panicked.
+    /// The panic message if the queue's `Drop` has panicked.
     panic: &'a OnceLock<String>,
 }
 

@@ -133,7 +133,8 @@ fn with_states<K: RequestKey>(controller: &Controller<K>, keys: Vec<(K, KeyHisto
     explained.collect()
 }
 
-/// The status of one controller of a manager, for probes and debug pages. Each call returns the current state.
+/// The status of one controller of a manager, for probes and debug pages. Each method returns the current status of the
+/// controller.
 ///
 /// Keys are strings, because the controllers of a manager can have different key types. `ObjectKey`s are formatted as
 /// `namespace/name`. For other key types, see [`RequestKey`].

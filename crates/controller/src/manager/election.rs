@@ -21,7 +21,7 @@ use crate::panic::caught;
 pub(super) const NAME: &str = "the leader election";
 
 /// Returns a function for [`LeaderElectionConfig::events`] that records an Event when a replica becomes the leader or
-/// stops leading. The Event refers to the lock.
+/// stops leading. This Event refers to the lock object.
 ///
 /// # Examples
 ///
@@ -119,8 +119,8 @@ pub(super) async fn run_election(
 }
 
 /// Tries to acquire the lease until a stop is requested, and sends each leadership term to `terms`. Does not try to
-/// acquire the lease while reconciliations of an earlier term or run are still running. While reconciliations of a lost
-/// term run, the lease must not be released. Therefore, the elector also waits for these reconciliations.
+/// acquire the lease while reconciliations of an earlier term or run are still running. The elector also waits for the
+/// reconciliations of a lost term, because the lease must not be released while they run.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,
@@ -283,8 +283,8 @@ mod tests {
         }
     }
 
-    /// The test loses the term in two ways. Another holder takes the lease and lets it expire, or an outage prevents
-    /// renewals and this replica's record stays in the lease.
+    /// In this test, the replica loses the term in one of two ways. Another holder takes the lease and lets it expire,
+    /// or an outage prevents renewals and this replica's record stays in the lease.
     #[tokio::test(start_paused = true)]
     async fn lost_lease_stays_untouched_until_blocked_call_ends() {
         for is_outage in [false, true] {

@@ -10,8 +10,8 @@ use pintle_sharding::ShardsStatus;
 
 use super::any::{AnyController, ControllerStatus};
 
-/// A leader is reported as hanging when its lease has been expired for this long. Kubernetes' core components use the
-/// same value.
+/// How long a leader's lease must have been expired before the leader is reported as hanging. Kubernetes' core
+/// components use the same duration.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// The status of a manager's controllers, caches and election. Clones share the status. The status can be read at any
@@ -170,8 +170,8 @@ impl ManagerStatus {
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Release the lock before formatting. Formatting may run user code, such as the `Debug` implementation of a
-        // metrics provider.
+        // Release the lock before formatting, because formatting may run user code, such as the `Debug` implementation
+        // of a metrics provider.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())

@@ -21,7 +21,7 @@ type Cause = Box<dyn Error + Send + Sync>;
 /// The running services. Dropping the `Services` stops all services.
 pub(super) struct Services {
     tasks: JoinSet<(usize, Result<(), Cause>)>,
-    /// The services' names, by index. A name is `None` after its service has ended.
+    /// The names of the services, by the index of the service. A name is `None` after its service has ended.
     names: Vec<Option<String>>,
 }
 

@@ -76,7 +76,7 @@ impl ShardGroup {
                 biased;
                 over = &mut contest => {
                     let is_stopping = team.stop.token.is_cancelled();
-                    // The other components stop only after a stop request.
+                    // End all other components too, which stop only after a stop request.
                     team.stop.request();
                     return match over {
                         Ok(()) if !is_stopping => Err(failed(NAME, "ended although no stop was requested")),

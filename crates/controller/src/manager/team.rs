@@ -62,7 +62,7 @@ impl Team {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // The term was lost, and no stop was requested. The election waits for reconciliations that are still
+            // If the term was lost without a stop request, the election waits for reconciliations that are still
             // running.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token.is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");

@@ -46,7 +46,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// ```
 pub struct Every<K = ObjectKey> {
     period: Duration,
-    /// The delay until the first keys, after the caches have synced.
+    /// The delay between the sync of the caches and the first keys.
     first: Duration,
     keys: Arc<dyn Fn() -> Keys<K> + Send + Sync>,
 }

@@ -286,8 +286,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Keeps an event's keys that the next run cannot find by listing objects: keys of deleted objects, and keys that
-    /// the handler returned only for the old state of an updated object.
+    /// Keeps an event's keys that the next run cannot find by listing objects. These are the keys of deleted objects,
+    /// and keys that the handler returned only for the old state of an updated object.
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,

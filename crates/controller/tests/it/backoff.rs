@@ -20,8 +20,8 @@ fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'stat
     let (written, tries) = (sites.clone(), AtomicUsize::new(0));
     calls.plan("x", move |_| {
         let number = tries.fetch_add(1, Ordering::Relaxed);
-        // Stop writing after 1,000 calls. Otherwise, a controller without backoff would reconcile forever, and the
-        // paused clock would never advance.
+        // Stop writing after 1,000 calls, so that a controller without backoff does not reconcile forever. The paused
+        // clock would never advance during such an endless loop.
         if number < 1_000 {
             written
                 .change(&key("x"), |site| drop(site.metadata.annotations.insert("tries".into(), number.to_string())));

@@ -34,8 +34,8 @@ impl Door {
     }
 }
 
-/// Opens the door at the end of a test, even if the test fails. Dropping the runtime would hang while the door is
-/// closed.
+/// Opens the door for the blocked reconciliations at the end of a test, even if the test fails. While the door is
+/// closed, dropping the runtime would hang.
 pub(crate) struct OpensAtEnd(Door);
 
 impl Drop for OpensAtEnd {
@@ -153,7 +153,8 @@ async fn replica_with_blocked_call_contends_only_after_it_ended() {
     let seen = status.clone();
     let waits = move || until("leadership is lost", || !seen.is_leader());
     tokio::task::spawn_blocking(waits).await.unwrap();
-    // The new holder never renews the lease, so it expires soon. Another replica then takes it and releases it.
+    // The new holder never renews the lease, so it expires soon. After the expiry, another replica acquires and
+    // releases the lease.
     leases.take_requests();
     let mut other = elector_of(&leases.client("b"), short_lease("b"));
     let work = LeaderCallbacks::new(async |_: Leadership| {});
@@ -189,7 +190,7 @@ async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
     assert!(error.contains("\"hand\"") && error.contains("ns/blocks"), "{error}");
 }
 
-/// The manager also has shards. The manager's shard elections end only after a stop request.
+/// The manager also has shards, whose elections end only after a stop request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn failed_leader_election_ends_a_manager_with_shards() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
@@ -275,7 +276,7 @@ fn timers_fire_while_a_call_blocks_one_thread() {
 const CHILD: &str = "PINTLE_TEST_BLOCKED_CHILD";
 
 /// Runs a test of this binary in a new process, in which a reconciliation blocks its thread forever. Returns the stderr
-/// output.
+/// output of this process.
 fn run_blocked_process(name: &str) -> String {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
@@ -335,7 +336,7 @@ fn stop_with_a_blocked_call(trigger: &Trigger, controller: Controller, calls: Ar
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // As at the end of `main`, drop the runtime. If the process did not exit, dropping the runtime would wait forever
-    // for the blocked thread.
+    // As at the end of `main`, drop the runtime. If the process did not exit, this drop would wait forever for the
+    // blocked thread.
     drop(runtime);
 }

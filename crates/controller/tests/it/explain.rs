@@ -95,7 +95,7 @@ async fn request_has_the_causes_of_its_key() {
     running.stop().await.unwrap();
 }
 
-/// On the paused clock, the call takes a minute. On the system clock, it takes some milliseconds.
+/// On the paused clock, the call takes a minute. On the system clock, the call takes a few milliseconds.
 #[tokio::test(start_paused = true)]
 async fn call_begins_after_its_cause() {
     let sites = sites_named(&["slow"]);

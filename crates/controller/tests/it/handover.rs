@@ -182,8 +182,8 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     controller.warm_up();
     informer.wait_for_sync().await.unwrap();
     let limit = Duration::from_secs(30);
-    // Wait until the informer has processed the addition. Otherwise, the addition and the deletion might cancel each
-    // other out.
+    // Wait until the informer has processed the addition, because the addition and the deletion might otherwise cancel
+    // each other out.
     timeout(limit, async {
         while !informer.subscriptions().iter().all(|subscription| subscription.has_synced) {
             tokio::task::yield_now().await;

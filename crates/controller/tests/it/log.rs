@@ -1,5 +1,5 @@
-//! A log recorder that stores each event as a line, with all fields formatted as in a real subscriber. Other crates'
-//! tests also include this module.
+//! A log recorder that stores each event as a line, with all fields formatted as in a real subscriber. The tests of
+//! other crates also include this module.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -17,7 +17,7 @@ impl Log {
     pub(crate) fn here() -> (Self, DefaultGuard) {
         // The `tracing` crate caches for each call site whether its events are enabled. If the process has only one
         // subscriber, the cached value depends on the first thread that reaches the call site. If that thread has no
-        // subscriber, the events are disabled on all threads. A second subscriber prevents this caching.
+        // subscriber, the events are disabled on all threads. Creating a second subscriber prevents this caching.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

@@ -26,7 +26,7 @@ struct Replica {
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
-/// Returns a replica with a controller for `sites`. Each call takes `takes` seconds.
+/// Returns a replica with a controller for `sites`. Each reconciliation takes `takes` seconds.
 fn replica(identity: &str, leases: &Collection<Lease>, sites: &Collection<Site>, takes: f64) -> Replica {
     replica_with(identity, leases, sites, takes, |manager| manager)
 }

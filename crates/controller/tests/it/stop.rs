@@ -264,7 +264,8 @@ async fn next_run_retries_keys_that_failed_before_the_stop() {
     ["waits", "fails-last", "fine"].into_iter().for_each(|name| assert!(sites.remove(&key(name))));
     pass(100.0).await;
     calls.take();
-    // One key is waiting for its retry. The other key fails while the stopping controller waits for its reconciliation.
+    // During the stop, one key is waiting for its retry, and the other key fails while the controller waits for its
+    // reconciliation.
     while calls.running() == 0 {
         pass(0.1).await;
     }

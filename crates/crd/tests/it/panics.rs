@@ -1,4 +1,5 @@
-//! Tests the panic message for types without a definition. The message names the field and suggests a fix.
+//! Tests the panic message for types without a definition. Each message names the field and suggests a
+//! fix.
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::ObjectMeta;

@@ -1,9 +1,10 @@
-//! The definitions from these tests and writes of their objects, with the responses of a real kube-apiserver.
+//! Compares the definitions from these tests, and writes of their objects, with the recorded responses of a real
+//! kube-apiserver.
 //!
-//! `crates/conformance/cases/derived.jsonl` contains one case for each definition. This test checks that the recorded
-//! requests are up to date. It also checks that the real server stored all definitions and valid objects unchanged and
-//! without warnings, and rejected the invalid objects. `cargo xtask conformance --server` sends the same requests to
-//! the embedded server.
+//! `crates/conformance/cases/derived.jsonl` contains one case for each definition. This module checks that the recorded
+//! requests are up to date. Also checks that the real server stored all definitions and valid objects unchanged and
+//! without warnings, and rejected invalid objects. `cargo xtask conformance --server` sends the same requests to the
+//! embedded server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{attributes, schemas, structure, variants};
 
-/// A definition and writes of objects of the defined kind.
+/// A definition, and writes of objects of the defined kind.
 pub(crate) struct Derived {
     pub(crate) name: &'static str,
     pub(crate) definition: CustomResourceDefinition,
@@ -26,9 +27,9 @@ pub(crate) struct Derived {
 /// A write of an object.
 pub(crate) struct Write {
     pub(crate) spec: Value,
-    /// Whether the write replaces the spec of the last accepted object. Otherwise, it creates an object.
+    /// Whether the write replaces the spec of the last accepted object, instead of creating an object.
     pub(crate) is_update: bool,
-    /// A part of the error message. `None` if the server must accept the write.
+    /// A part of the expected error message, or `None` if the server must accept the write.
     pub(crate) error: Option<&'static str>,
 }
 
@@ -65,7 +66,7 @@ struct Request {
     method: &'static str,
     path: String,
     body: Value,
-    /// A part of the error message. `None` if the server must accept the request.
+    /// A part of the expected error message, or `None` if the server must accept the request.
     error: Option<&'static str>,
 }
 
@@ -160,7 +161,7 @@ fn stored(spec: &Value) -> Value {
     spec
 }
 
-/// Returns the value in recorded form and without nulls. kube-apiserver drops most nulls, and Rust decodes null like an
+/// Returns the value in recorded form, without nulls. kube-apiserver drops most nulls, and Rust decodes null like an
 /// absent member.
 fn without_nulls(value: &Value) -> Value {
     match value {

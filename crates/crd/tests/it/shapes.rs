@@ -1,4 +1,4 @@
-//! Spec types that use features of serde and schemars that must be supported.
+//! Spec types with features of serde and schemars that the crate must support.
 
 use std::collections::{BTreeMap, BTreeSet};
 

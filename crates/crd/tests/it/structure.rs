@@ -186,13 +186,14 @@ fn values_that_rust_writes_match_the_schema() {
     assert_eq!(spec_of!(Numbers)["properties"]["signed"]["not"], json!({"enum": [0]}));
     let null = &spec_of!(Null)["properties"]["unit"];
     assert_eq!(null, &json!({"nullable": true, "x-kubernetes-preserve-unknown-fields": true}));
-    // serde omits all fields of a flattened `Option` that is `None`, so all fields of the enum must be optional.
+    // The fields of the enum must be optional, because serde omits all fields of a flattened `Option` that is
+    // `None`.
     let flat = spec_of!(FlatOption);
     assert!(flat.get("oneOf").is_none() && flat.get("anyOf").is_none(), "{flat}");
     assert_eq!(spec_of!(KnownOrOther), json!({"type": "string"}));
     assert_eq!(spec_of!(WholeOrPart), json!({"type": "number"}));
     assert_eq!(spec_of!(Conditional)["oneOf"], json!([{"required": ["a"]}, {"required": ["b"]}]));
-    // kube-apiserver replaces a null with the default if the property is not nullable.
+    // The property must be nullable, because kube-apiserver would otherwise replace null with the default.
     let five = &spec_of!(Defaults)["properties"]["five"];
     assert_eq!((&five["default"], &five["nullable"]), (&json!(5), &json!(true)));
     assert_eq!(spec_of!(Template)["properties"]["metadata"]["x-kubernetes-preserve-unknown-fields"], true);

@@ -1,4 +1,4 @@
-//! Enums whose variants have rules: CEL rules, `not`, limits, and other enums.
+//! Enums whose variants have rules, such as CEL rules, `not`, limits, and other enums.
 
 use std::collections::BTreeMap;
 

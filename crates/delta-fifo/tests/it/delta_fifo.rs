@@ -1,4 +1,4 @@
-//! Tests of the rules of `DeltaFifo`.
+//! Tests of `DeltaFifo`: changes, lists, tombstones and sync.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Tests of the rules of `RealFifo`.
+//! Tests of `RealFifo`: order, lists, batches and sync.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,7 @@ fn pops(fifo: &mut Fifo) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| text(&popped.item)).collect()
 }
 
-/// Pops all batches. Returns one string per batch. A `!` marks batches from the initial list.
+/// Pops all batches and returns one string per batch, in which a `!` marks a batch from the initial list.
 fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
     let batches = std::iter::from_fn(|| fifo.pop_batch(most));
     let describe = |batch: pintle_delta_fifo::Batch<String, Thing>| {

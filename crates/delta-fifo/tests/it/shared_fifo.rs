@@ -222,7 +222,7 @@ fn r18_producer_waits_at_the_bound() {
     let mut context = Context::from_waker(Waker::noop());
     for value in 0..2000 {
         let mut room = pin!(fifo.room());
-        // A poll that yields is repeated.
+        // Poll twice, because the first poll may return `Pending` only to yield.
         let mut polls = (0..2).map(|_| room.as_mut().poll(&mut context));
         let Some(Poll::Ready(mut room)) = polls.find(Poll::is_ready) else { panic!("blocked at {value}") };
         room.add(thing("a", value)).unwrap();
@@ -458,7 +458,7 @@ impl Wake for PanicsTwice {
     }
 }
 
-/// Runs `test` with a panicking waker and with panicking metrics. The queue contains `a1`.
+/// Runs `test` with a panicking waker and with panicking metrics. The queue contains the object `a1`.
 fn with_panicking_bystanders(test: fn(&SharedFifo<Real>)) {
     let metrics = SharedFifoConfig { metrics: Some(Box::new(BadMetrics)), ..SharedFifoConfig::default() };
     for config in [SharedFifoConfig::default(), metrics] {

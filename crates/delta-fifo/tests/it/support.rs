@@ -109,7 +109,7 @@ pub(crate) fn shorthands(deltas: &Deltas<String, Thing>) -> String {
     deltas.iter().map(shorthand).collect::<Vec<_>>().join(", ")
 }
 
-/// Pops all keys. Returns one string per key, such as `A foo1, D foo1`.
+/// Pops all keys and returns one string per key, such as `A foo1, D foo1`.
 pub(crate) fn pops(fifo: &mut DeltaFifo<String, Thing>) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| shorthands(&popped.deltas)).collect()
 }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use super::{Document, DocumentScope, DocumentSubject};
 
 /// The maximum total size of the cached documents, in bytes. Above this limit, the cache drops the bytes of some
-/// documents and keeps only their ETags. If a client requests a dropped document, the server creates the document
-/// again. The limit excludes OpenAPI 2 documents, which are never evicted because their creation takes longest.
+/// documents and keeps only their ETags. If a client requests such a document, the server creates it again. The limit
+/// excludes OpenAPI 2 documents, which the cache keeps because their creation takes longest.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -20,14 +20,14 @@ pub(super) struct DocumentCache {
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
     uses: u64,
-    /// When the cache contains this number of documents, it removes all documents of outdated kinds.
+    /// The number of documents at which the cache removes all documents of outdated kinds.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The described kinds, which are identified by their address. The weak pointer does not keep the kinds in memory,
-    /// but it prevents other kinds from getting the same address.
+    /// The described kinds, identified by their address. This weak pointer does not keep the kinds in memory, but it
+    /// prevents other kinds from getting the same address.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
@@ -57,7 +57,7 @@ impl DocumentCache {
         Some(kept.tag.clone())
     }
 
-    /// Caches a document, or only its ETag if `whole` is `false`. Then evicts documents until the total size is within
+    /// Caches a document, or only its ETag if `whole` is `false`, and evicts documents until the total size is within
     /// the limit.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
@@ -79,8 +79,8 @@ impl DocumentCache {
         }
     }
 
-    /// Removes the documents of kinds that no longer exist. Does nothing if the number of documents has not doubled
-    /// since the last removal.
+    /// Removes the documents of kinds that no longer exist. Does nothing if the number of cached documents has not
+    /// doubled since the last removal.
     fn sweep(&mut self) {
         if self.documents.len() < self.sweep_at {
             return;
@@ -100,8 +100,8 @@ impl DocumentCache {
     }
 }
 
-/// Returns `true` if the limit includes the size of the document. The limit excludes OpenAPI 2 documents, because there
-/// is only one for each encoding.
+/// Returns `true` if the cache limit includes the size of the document. The limit excludes OpenAPI 2 documents, because
+/// there is only one per encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         assert!(cache.find(&scope(1), &subject).is_none());
         assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
-        // An entry replaces an old entry for the same document. A document that is larger than the limit is not cached.
+        // Caching a document replaces its old entry, but a document above the size limit is not cached.
         put(&mut cache, 2);
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         cache.keep(scope(3), &subject, &document(LARGEST + 1), true);

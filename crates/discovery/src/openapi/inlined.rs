@@ -7,12 +7,13 @@ use pintle_schema::openapi::{self, PLACE};
 use super::kind_schemas;
 use crate::schema_names::schema_name;
 
-/// The maximum number of nested schemas in a schema. The schemas of the largest
-/// built-in kinds contain a few thousand nested schemas.
+/// The maximum number of nested schemas in an inlined schema. For comparison, the schemas of the largest built-in kinds
+/// contain a few thousand nested schemas.
 const MAX_PARTS: usize = 100_000;
 
-/// Returns the types in the published OpenAPI schema of a kind. References are resolved, and descriptions and
-/// constraints are removed. As in kube-apiserver, the recursion of a recursive type ends with an object without fields.
+/// Returns the types in the published OpenAPI schema of a kind. The returned schema contains no references,
+/// descriptions or constraints. As in kube-apiserver, the recursion of a recursive type ends with an object without
+/// fields.
 ///
 /// Returns `None` if the kind has no schema or the schema is too large.
 pub fn inlined(kind: &Kind) -> Option<Json> {
@@ -32,7 +33,7 @@ pub fn inlined(kind: &Kind) -> Option<Json> {
 
 struct Inliner<'a> {
     schemas: &'a Map,
-    /// The names of the schemas that enclose the current schema.
+    /// The names of the schemas around the current schema.
     open: Vec<&'a str>,
     left: usize,
 }
@@ -64,7 +65,8 @@ impl<'a> Inliner<'a> {
             parts.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         if schema.text("/format") == "int-or-string" {
-            // Built-in types use the format `int-or-string` instead of the extension `x-kubernetes-int-or-string`.
+            // Set the extension `x-kubernetes-int-or-string`, because built-in types have the format `int-or-string`
+            // instead.
             parts.insert("x-kubernetes-int-or-string", true.into());
         }
         if let Some(Json::Object(properties)) = schema.get("properties") {
@@ -83,8 +85,8 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// Returns the name of the schema that a reference refers to. Returns `None` if `schema` is not a reference. A
-/// reference with a description is wrapped in an `allOf`.
+/// Returns the name of the schema that a reference refers to, or `None` if `schema` is not a reference. A reference
+/// with a description is wrapped in an `allOf`.
 fn reference(schema: &Json) -> Option<&str> {
     let direct = |schema: &'_ Json| schema.get("$ref").is_some();
     let referring = if direct(schema) { schema } else { schema.list("/allOf").find(|part| direct(part))? };
@@ -101,7 +103,7 @@ mod tests {
         let kinds = pintle_builtin::kinds();
         for kind in kinds.kinds() {
             let schema = inlined(kind).expect("a schema");
-            // JSONSchemaProps has a field named `$ref`, so only references with a string value are rejected.
+            // Reject only references with a string value, because JSONSchemaProps has a field named `$ref`.
             assert!(!schema.to_string().contains("\"$ref\":\""), "{kind:?}");
         }
         let of = |group: &str, kind: &str| inlined(kinds.group_kind(group, kind).expect("a kind")).expect("a schema");

@@ -1,5 +1,5 @@
-//! Creates the schemas of kinds and their lists. Adds the fields of all Kubernetes objects to the schemas of
-//! CustomResourceDefinitions, and adds schemas for their `x-kubernetes-` extensions.
+//! Creates the schemas of kinds and of their lists. For CustomResourceDefinitions, it adds the fields of all
+//! Kubernetes objects, and schemas for the `x-kubernetes-` extensions.
 
 use pintle_json::{Json, json};
 use pintle_kinds::Kind;
@@ -52,8 +52,8 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
     }
 }
 
-/// Returns the schema of a definition as clients receive it. Adds equivalent ordinary schemas for clients that ignore
-/// the `x-kubernetes-` extensions. The recursion is bounded, because a stored definition has a limited nesting depth.
+/// Returns the schema of a definition as clients receive it. For clients that ignore the `x-kubernetes-` extensions,
+/// adds equivalent ordinary schemas. The limited nesting depth of stored definitions bounds the recursion.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

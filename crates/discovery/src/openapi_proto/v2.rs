@@ -1,5 +1,5 @@
-//! The tables of the OpenAPI 2 protobuf messages. Messages for security, headers, files, and named parameters and
-//! responses are omitted, because documents of the server do not contain them.
+//! The tables of the OpenAPI 2 protobuf messages. The tables omit messages for security, headers, files, and
+//! named parameters and responses, because documents of the server do not contain them.
 
 use pintle_json::Json;
 
@@ -29,7 +29,7 @@ const TYPE: ProtoShape = Either(|value| if value.is_array() { (1, Each(&Text)) }
 const MORE_V2: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, One(&SCHEMA)) });
 
 messages! {
-    // The fields 8 (paths) and 9 (definitions) are written directly by the encoder.
+    // The encoder writes the fields 8 (paths) and 9 (definitions) directly.
     DOCUMENT { "swagger" 1 Text, "info" 2 One(&INFO), "host" 3 Text, "basePath" 4 Text, "x-*" 16 Any }
     INFO { "title" 1 Text, "version" 2 Text, "description" 3 Text, "termsOfService" 4 Text, "x-*" 7 Any }
     EXTERNAL_DOCS { "description" 1 Text, "url" 2 Text, "x-*" 3 Any }
@@ -49,14 +49,14 @@ messages! {
     BODY_PARAMETER {
         "description" 1 Text, "name" 2 Text, "in" 3 Text, "required" 4 Flag, "schema" 5 One(&SCHEMA), "x-*" 6 Any,
     }
-    // Also used for header parameters, which have the same field numbers.
+    // This message also encodes header parameters, which have the same field numbers.
     PATH_PARAMETER {
         "required" 1 Flag, "in" 2 Text, "description" 3 Text, "name" 4 Text, "type" 5 Text, "format" 6 Text,
         "collectionFormat" 8 Text, "default" 9 Any, "maximum" 10 Double, "exclusiveMaximum" 11 Flag, "minimum" 12 Double,
         "exclusiveMinimum" 13 Flag, "maxLength" 14 Integer, "minLength" 15 Integer, "pattern" 16 Text, "maxItems" 17 Integer,
         "minItems" 18 Integer, "uniqueItems" 19 Flag, "enum" 20 Each(&Any), "multipleOf" 21 Double, "x-*" 22 Any,
     }
-    // Also used for form parameters, which have the same field numbers.
+    // This message also encodes form parameters, which have the same field numbers.
     QUERY_PARAMETER {
         "required" 1 Flag, "in" 2 Text, "description" 3 Text, "name" 4 Text, "allowEmptyValue" 5 Flag, "type" 6 Text,
         "format" 7 Text, "collectionFormat" 9 Text, "default" 10 Any, "maximum" 11 Double, "exclusiveMaximum" 12 Flag,

@@ -1,5 +1,5 @@
-//! The tables of the OpenAPI 3 protobuf messages. Messages for servers, security, callbacks, links, headers and named
-//! examples are omitted, because documents of the server do not contain them.
+//! The tables of the OpenAPI 3 protobuf messages. The tables omit messages for servers, security, callbacks, links,
+//! headers and named examples, because documents of the server do not contain them.
 
 use pintle_json::Json;
 
@@ -18,8 +18,7 @@ fn or_reference(value: &Json, shape: ProtoShape) -> (u32, ProtoShape) {
 
 const MORE_V3: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, SCHEMA_OR_REFERENCE) });
 
-/// The message for a `default`. This message cannot represent lists and objects, so the message for a list or an object
-/// is empty.
+/// The message for a `default`. This message cannot represent lists and objects, so it is empty for them.
 const DEFAULT: ProtoShape = Either(|value| match value {
     Json::Number(_) => (1, Double),
     Json::Bool(_) => (2, Flag),

@@ -20,8 +20,7 @@ pub(crate) struct CoreSink<A> {
 }
 
 impl<A: ObjectApi<Event>> CoreSink<A> {
-    /// Writes events one by one. After the broadcaster is dropped, this method writes the remaining events and then
-    /// returns.
+    /// Writes events one by one. After the broadcaster is dropped, `run` writes the remaining events and returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         while let Some(event) = events.recv().await {
             self.record(Arc::unwrap_or_clone(event)).await;
@@ -30,7 +29,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
 
     pub(crate) async fn record(&mut self, event: Event) {
         let (key, reason) = (event.key(), event.reason.clone());
-        // `spam_key` is a function of the user. If this function panics, only the current event is lost.
+        // If the user's function `spam_key` panics, lose only the current event.
         let correlated = || self.correlator.correlate(event, Instant::now().into_std());
         let Ok(verdict) = catch_unwind(AssertUnwindSafe(correlated)) else {
             tracing::error!(%key, reason, "the spam key of an event panicked");
@@ -62,7 +61,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         let options = WriteOptions::default();
         if let Some((key, patch)) = patch {
             match self.api.patch(key, patch, &options).await {
-                // The server deletes old events. If the event no longer exists, create it again with its current count.
+                // If the server has already deleted the event, create it again with its current count.
                 Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome,
             }

@@ -25,14 +25,14 @@ pub(crate) struct SeriesSink<A, B> {
     pub(crate) api_confirmed: bool,
 }
 
-/// The body with which kube-apiserver responds to requests for unknown paths. The body is not a `Status`.
+/// The response body of kube-apiserver for unknown paths, which is not a `Status`.
 const NO_SUCH_PATH: &str = "404 page not found";
 
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
-    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster is dropped, this
-    /// method writes the remaining events and series and then returns.
+    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster is dropped, `run`
+    /// writes the remaining events and series and returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         let period = self.series.period();
         let mut tick = pin!(sleep(period));
@@ -91,8 +91,8 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Attempts to write each of the given series once. If a write fails, the series stays unwritten and is retried
-    /// when it is next due.
+    /// Attempts to write each of the given series once. A series whose write fails stays unwritten, and the sink
+    /// retries it when the series is next due.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match isolated(self.write(&event)).await {
@@ -114,7 +114,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         if let Some(series) = &event.series {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {
-                // The server deletes old events. If the event no longer exists, create it again with its current count.
+                // If the server has already deleted the event, create it again with its current count.
                 Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome.map(drop),
             }
@@ -132,9 +132,9 @@ fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns `true` if the error means that the server does not support the `events.k8s.io/v1` API. Returns `false` for a
-/// missing namespace and for the error page of a proxy. An error page with the text [`NO_SUCH_PATH`] comes from
-/// kube-apiserver.
+/// Returns `true` if the error means that the server does not support the `events.k8s.io/v1` API. For a missing
+/// namespace, or for the error page of a proxy, returns `false`. An error page with the text [`NO_SUCH_PATH`] comes
+/// from kube-apiserver.
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let is_from_server = details.is_none_or(|details| {

@@ -15,8 +15,8 @@ fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server that calls `fault` on each attempt to write an event. The argument of `fault` is the number of
-/// attempts for this message so far, starting at 1.
+/// Creates a server that calls `fault` on each attempt to write an event. The argument of `fault` is the number
+/// of attempts so far to write this message, starting at 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -275,7 +275,7 @@ async fn very_long_retry_pause_does_not_overflow() {
     record_event(&broadcaster, "web", "hello");
     pass(1).await;
     assert_eq!(tries(&server)["hello"], 1);
-    // The shutdown cuts the pause between two attempts short.
+    // The shutdown ends the pause between two attempts early.
     assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.failed, 1);
     assert_eq!(tries(&server)["hello"], 2);
 }

@@ -9,8 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusCause, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster and a server. The server has a separate collection for each API group, so a test can check in which
-/// group each event was written.
+/// A broadcaster and a server with a separate collection for each API group. Because of the separate
+/// collections, a test can check in which group each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -101,7 +101,8 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch fails because the event does not exist. The create fails because another client has created the event.
+/// The patch in this test fails because the event does not exist. The subsequent create fails because another
+/// client has created the event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -150,7 +151,8 @@ async fn page_of_a_proxy_is_retried() {
     rig.record_event("again");
     pass(30).await;
     assert_eq!((rig.stored(), rig.old.objects().len()), (vec![("again".into(), 1)], 0));
-    // This error does not mean that the event is missing, so the sink does not create the event again.
+    // Respond with an error that does not mean that the event is missing, so the sink does not create the event
+    // again.
     rig.new.faults().next_of(Verb::Patch, [page("404 page not found")]);
     rig.record_event("again");
     pass(30).await;
@@ -167,7 +169,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // A missing namespace does not mean that the server lacks the API.
+    // Record an event in a missing namespace, which does not mean that the server lacks the API.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);

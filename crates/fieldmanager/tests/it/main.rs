@@ -321,7 +321,8 @@ fn version_with_other_field_names_tracks_its_own_fields() {
 fn kubectl_takes_over_only_its_own_fields() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let by = |manager| context(&schema, "v1", manager);
-    // These paths exceed the size limit for the conflicts in one error, and sort before the path of the other manager.
+    // Use paths that exceed the size limit for the conflicts in one error, and that sort before the path of the other
+    // manager.
     let own =
         |value: &str| (0..6).map(|at| (format!("{at}{}", "k".repeat(1 << 20)), value)).collect::<pintle_json::Map>();
     let mut sent = config_map(own("1").into());

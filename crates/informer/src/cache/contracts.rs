@@ -1,4 +1,4 @@
-//! `Debug` and `pintle_delta_fifo`'s store traits.
+//! Implements `Debug` and `pintle_delta_fifo`'s store traits for the cache.
 
 use std::collections::HashSet;
 use std::sync::Arc;

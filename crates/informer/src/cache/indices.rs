@@ -19,8 +19,8 @@ thread_local! {
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `call`. Records that an index function of the cache at `address` is running on this thread, until `call`
-/// returns.
+/// Runs `call`, and records until `call` returns that an index function of the cache at `address` is running on this
+/// thread.
 fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -111,8 +111,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list of indices. A writer that has prepared a write with the old list then prepares it again.
-        // Therefore, a write that was prepared before this change is never committed.
+        // Replace the list of indices, so that a writer that has prepared a write with the old list prepares it again.
+        // A write that was prepared with the old list is therefore never committed.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -172,7 +172,7 @@ impl<T: Object> Cache<T> {
             // Closing the cache only removes index functions, so values that were already prepared remain valid.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // `committed` contains the replaced objects. The caller drops these objects after the lock is released.
+                // `committed` contains the replaced objects, which the caller drops after the lock is released.
                 drop(noting);
                 return committed;
             }

@@ -7,10 +7,10 @@ use tokio::sync::futures::Notified;
 
 /// Notifies waiting tasks when the cache's revision changes, or when the revision will not change anymore.
 ///
-/// A write performs only one additional atomic load if no task is waiting. No wake-up is lost. A waiting task
-/// increments `waiting` *before* it reads the store, and a writer reads `waiting` *after* it has committed. Between
-/// these steps, the task and the writer both take the same lock of the store. Therefore, the task reads the committed
-/// state, or the writer sees the incremented `waiting`.
+/// A write performs only one additional atomic load if no task is waiting. The order of the following operations
+/// ensures that no wake-up is lost. A waiting task increments `waiting` *before* it reads the store, and a writer reads
+/// `waiting` *after* it has committed. Between their two steps, the task and the writer both take the same lock of the
+/// store. As a result, the task reads the committed state, or the writer sees the incremented `waiting`.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,

@@ -13,9 +13,9 @@ use crate::sync::{Condvar, Mutex};
 /// The stamp (number) of the last commit whose undecodable objects have been recorded. A writer records the undecodable
 /// objects of a commit immediately after the commit becomes visible.
 ///
-/// A write takes no lock if no reader is waiting. No wake-up is lost. A reader increments `waiting` *before* it reads
-/// `stamp`, and a writer reads `waiting` *after* it has changed `stamp`. Therefore, the reader sees the new stamp, or
-/// the writer sees the incremented `waiting`.
+/// A write takes no lock if no reader is waiting. The order of the following operations ensures that no wake-up is
+/// lost. A reader increments `waiting` *before* it reads `stamp`, and a writer reads `waiting` *after* it has changed
+/// `stamp`. As a result, the reader sees the new stamp, or the writer sees the incremented `waiting`.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -25,7 +25,7 @@ pub(super) struct Noted {
 }
 
 /// A guard of the store's writer lock. When the guard is dropped, even during a panic, the undecodable objects of its
-/// commits are marked as recorded. Dropping the guard also drops superseded versions in the store. This can take as
+/// commits are marked as recorded. Dropping the guard also drops superseded versions in the store, which can take as
 /// long as the commits themselves.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
@@ -55,7 +55,8 @@ impl Noted {
 }
 
 impl<T: Object> Cache<T> {
-    /// Takes the writer lock. Before the caller drops the guard, it must record the undecodable objects of its commits.
+    /// Acquires the writer lock. Before the caller drops the guard, it must record the undecodable objects of its
+    /// commits.
     pub(super) fn noting(&self) -> Noting<'_, T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
@@ -83,8 +84,8 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// A writer that has recorded its commit may still drop superseded versions or start the next commit. A reader must
-    /// not wait for this work.
+    /// A reader must not wait for a writer that has recorded its commit but is still dropping superseded versions or
+    /// has started the next commit.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();

@@ -9,41 +9,41 @@ use crate::namespaces::{Followed, Namespaces, Place};
 use crate::selection::Selection;
 use crate::version;
 
-/// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
-/// single part.
+/// The parts of a store. An informer of several namespaces has one part for each namespace. An informer that watches
+/// one namespace or all namespaces has a single part.
 ///
 /// The store's revision is the lowest revision of its parts. Until all parts have been listed, the store's revision is
-/// empty. Therefore, the store contains all changes of every part up to the store's revision.
+/// empty. The store therefore contains all changes of every part up to the store's revision.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The number of times the [`Namespaces`] had changed when the parts were last set. `None` if the parts have not
+    /// The number of times the [`Namespaces`] had changed when the parts were last set, or `None` if the parts have not
     /// been set yet.
     choice: Option<u64>,
     has_changed: bool,
-    /// The newest revision that any part has reached, including removed parts. This revision decreases only if a list
-    /// returns an older revision.
+    /// The newest revision that any part has reached, including removed parts. The newest revision decreases only if a
+    /// list returns an older revision.
     newest: String,
     demand: Option<Demand>,
 }
 
 pub(crate) struct Demand {
-    /// `None` if the informer was created without a set of namespaces.
+    /// The requested namespaces, or `None` if the informer was created without a set of namespaces.
     pub(crate) namespaces: Option<Namespaces>,
     pub(crate) selection: Arc<Selection>,
 }
 
 struct Part {
-    /// The source has delivered all changes up to this revision. Empty before the first list.
+    /// The revision up to which the source has delivered all changes, or an empty string before the first list.
     revision: String,
     reached: String,
-    /// The number of times the selectors had changed when the last list began. `None` before the first list.
+    /// The number of times the selectors had changed when the last list began, or `None` before the first list.
     listed: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
-    /// The revision of a list. The revision of a list may be lower than the revision of the previous list.
+    /// The revision of a list, which may be lower than the revision of the previous list.
     List(&'a str),
     Change(&'a str),
 }
@@ -101,8 +101,8 @@ impl Parts {
     }
 
     /// Returns the revision up to which the store contains all changes in `namespace`. If the namespace has not been
-    /// listed yet, the revision is empty. Returns `None` if no part contains the namespace. Also returns `None` if the
-    /// store has a single part that was listed, because the revision of this part is the store's revision.
+    /// listed yet, the revision is empty. Returns `None` if no part contains the namespace. If the store has a single
+    /// part that was listed, the result is also `None`, because the revision of this part is the store's revision.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)

@@ -13,9 +13,9 @@ impl<T: Object> Cache<T> {
     /// Returns an entry for each object whose newest state is not in the cache. The newest state is missing if it
     /// cannot be decoded or an index function failed on it. The entries are ordered by key.
     ///
-    /// The result includes all changes that are visible to readers. Therefore, this call may wait until the undecodable
-    /// objects of the last write are recorded. An object that is [decoded on read](crate::DecodePolicy::OnRead) gets an
-    /// entry when it is first read or checked.
+    /// The result includes all changes that are visible to readers, so this call may wait until the undecodable objects
+    /// of the last write are recorded. An object that is [decoded on read](crate::DecodePolicy::OnRead) gets an entry
+    /// when it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         // Read `found` before the recorded entries to include every object. If a commit replaces an object between the
         // two reads, the commit records an entry for this object.

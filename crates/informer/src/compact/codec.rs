@@ -1,9 +1,9 @@
 //! A compressor for texts of a few kilobytes that are similar to earlier texts. The compressor uses LZ77 with a
 //! dictionary that is hashed only once.
 //!
-//! Two features suit API objects. The values of a field often have the same length in different objects. The copy after
-//! a changed field then has the same distance as the copy before the field, and takes only one byte. Two hexadecimal
-//! digits, as in uids and digests, are stored in one byte.
+//! Two features make the format suitable for API objects. The values of a field often have the same length in different
+//! objects. Therefore, the copy after a changed field has the same distance as the copy before the field, and takes
+//! only one byte. Two hexadecimal digits, as in uids and digests, are stored in one byte.
 //!
 //! The compressed data is a sequence of items. An item's first byte determines its type and its length n:
 //!
@@ -42,7 +42,7 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Records the position `at`. Returns the last recorded position with the same hash. The bytes at the returned
+    /// Records the position `at`, and returns the last recorded position with the same hash. The bytes at the returned
     /// position may differ from the bytes at `at`.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
@@ -71,7 +71,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // If there are bytes between `done` and `at`, they need their own item, which costs one byte.
+        // Bytes between `done` and `at` need a separate item, which costs one byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -84,7 +84,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
             out.extend_from_slice(&(distance as u16).to_le_bytes());
             length
         } else {
-            // No copy was found. Increase the step size of the search, because the remaining data may be
+            // No copy was found, so increase the step size of the search, because the remaining data may be
             // incompressible.
             at += 1 + (at - done) / 32;
             continue;

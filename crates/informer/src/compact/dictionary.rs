@@ -37,8 +37,8 @@ const MAX_OBJECT_LEN: usize = 8 << 10;
 /// of 8, about one pod of each kind is added. A ratio of 7 would add too few objects.
 const RATIO: usize = 8;
 
-/// The dictionaries in use. There is one dictionary per type and process, because the `Deserialize` implementation of
-/// `Compact` cannot access the informer.
+/// All compression dictionaries that are in use. There is one dictionary per type and process, because the
+/// `Deserialize` implementation of `Compact` cannot access the informer.
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl Dictionary {
@@ -62,7 +62,7 @@ impl Dictionary {
     }
 
     /// Compresses `json`. Returns the compressed object and the length of the dictionary during the compression. The
-    /// compressed object may refer to the text `before`. Decompression then needs the same text.
+    /// compressed object may refer to the text `before`, so decompression needs the same text.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();

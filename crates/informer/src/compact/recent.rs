@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use crate::sync::Mutex;
 
-/// Recently decoded objects. The address of the compressed object determines the slot of the decoded object. A decoded
-/// object replaces the previous object in its slot.
+/// A cache of recently decoded objects. The address of the compressed object determines the slot of the decoded object.
+/// A decoded object replaces the previous object in its slot.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<Vec<Slot>>);
 
 type Slot = Option<(usize, Decoded)>;
 type Decoded = Arc<dyn Any + Send + Sync>;
 
-/// The number of slots. A few slots are enough for code that reads one object after another. With more slots, a decoded
-/// object has often left the CPU caches before it is dropped. With 127 slots, reading one of 100,000 pods took 50 µs
-/// instead of 37 µs. The number is prime, because allocators often return addresses at regular intervals.
+/// The number of slots for decoded objects. A few slots are enough for code that reads one object after another. With
+/// more slots, a decoded object has often left the CPU caches before it is dropped. With 127 slots, reading one of
+/// 100,000 pods took 50 µs instead of 37 µs. The number of slots is prime, because allocators often return addresses at
+/// regular intervals.
 const SLOTS: usize = 17;
 
 impl Recent {

@@ -26,7 +26,7 @@ pub(super) struct Record {
     learnt: u32,
     generation: i64,
     is_terminating: bool,
-    /// `true` if the object was decoded. The cache of decoded objects can contain the object only if this field is
+    /// Whether the object was decoded. The cache of decoded objects can contain the object only if this field is
     /// `true`.
     was_decoded: AtomicBool,
     #[expect(clippy::box_collection, reason = "rarely present")]
@@ -39,7 +39,7 @@ struct Skim {
     metadata: ObjectMeta,
 }
 
-/// The maximum size of an object, in bytes. This limit ensures that all positions, including positions in the
+/// The maximum size of an object, in bytes. The size limit ensures that all positions, including positions in the
 /// dictionary, fit into 32 bits.
 const MAX_LEN: u32 = 1 << 30;
 

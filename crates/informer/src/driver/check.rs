@@ -12,18 +12,18 @@ use super::offload::off_the_runtime;
 use crate::publisher::Publisher;
 use crate::stored::{Record, Source, Stored};
 
-/// An informer is idle if its cache has not been written for this time.
+/// The time without writes to its cache after which an informer counts as idle.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The maximum time that a check waits for the informer to become idle. If the informer is not idle after this time,
-/// the check runs between writes and uses at most 10 % of the time.
+/// The maximum time that a check waits for the informer to become idle. After `PATIENCE`, the check also runs while the
+/// informer is busy, between writes, and uses at most 10 % of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The number of objects in one batch. Checking a batch takes a few milliseconds.
 const BATCH: usize = 64;
 
-/// Finds stored objects that cannot be decoded, and restores earlier decodable states. Also handles undecodable
-/// objects that readers have detected.
+/// Finds stored objects that cannot be decoded, and restores earlier decodable states. The check also handles
+/// undecodable objects that readers have detected.
 pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {
@@ -83,7 +83,8 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
 }
 
 async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
-    // `source` keeps the list of detected objects until `forget_found` is called. Only this task calls `forget_found`.
+    // `source` keeps the list of detected objects until `forget_found` is called. Only the task of the informer calls
+    // `forget_found`.
     let found = source.found();
     let count = found.len();
     if count > 0 {

@@ -16,10 +16,10 @@ use super::offload::off_the_runtime;
 /// Converts a stream of raw items into a stream of decoded items.
 ///
 /// Items that are ready are collected into batches. Several batches can be decoded at the same time on threads outside
-/// the async runtime. Items keep their order. Small numbers of small items, such as the events of a quiet watch, are
-/// decoded on the current thread, because offloading them would be slower.
+/// the async runtime. The decoded items are in the same order as the raw items. Small numbers of small items, such as
+/// the events of a quiet watch, are decoded on the current thread, because offloading them would be slower.
 pub(super) struct Decoding<S, I, O> {
-    /// `None` if the source has ended.
+    /// The source, or `None` if the source has ended.
     source: Option<S>,
     decode: Arc<Decode<I, O>>,
     gathered: Vec<Result<I, ApiError>>,
@@ -37,20 +37,20 @@ const BATCH_BYTES: usize = 256 << 10;
 /// The maximum number of items in a batch, for sources whose items are always ready.
 const BATCH_ITEMS: usize = 200;
 
-/// The maximum number of bytes that are decoded on the current thread. This limit is small, so that decoding does not
-/// delay other tasks on a current-thread runtime.
+/// The maximum number of bytes that are decoded on the current thread. `INLINE_BYTES` is small, so that decoding does
+/// not delay other tasks on a current-thread runtime.
 const INLINE_BYTES: usize = 32 << 10;
 
 /// The maximum number of items that are decoded on the current thread. Decoding an item may call a transform, which is
 /// user code and may be slow.
 const INLINE_ITEMS: usize = 16;
 
-/// The maximum number of batches that are decoded at the same time. This limit bounds the memory if the source is
-/// faster than the decoder.
+/// The maximum number of batches that are decoded at the same time. The number of batches is limited to bound the
+/// memory if the source is faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
 /// The number of received bytes that consume one unit of tokio's cooperative budget. A task has a budget of 128 units
-/// per poll, so a driver reads at most half a megabyte per poll. Reading this much takes less than a millisecond.
+/// per poll, so a driver reads at most half a megabyte per poll. Reading half a megabyte takes less than a millisecond.
 const BYTES_PER_UNIT: usize = 4 << 10;
 
 pub(super) trait RawSize {
@@ -99,19 +99,19 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down. The runtime has cancelled the decoding task, and will also drop the
-                // current task.
+                // The runtime is shutting down: it has cancelled the decoding task, and will also drop the current
+                // task.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Returns `true` if no batch is being decoded. The stream then waits only for its source.
+    /// Returns `true` if no batch is being decoded, so that the stream waits only for its source.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Collects the items that the source has ready. Returns `true` if the batch is full.
+    /// Collects the items that the source has ready, and returns `true` if the batch is full.
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
@@ -162,8 +162,7 @@ impl<S, I, O> Drop for Decoding<S, I, O> {
     }
 }
 
-/// Consumes `units` units of the task's cooperative budget. If fewer units remain, this function consumes the remaining
-/// units.
+/// Consumes `units` units of the task's cooperative budget, or all remaining units if there are fewer.
 fn consume(units: usize, context: &mut Context<'_>) {
     for _ in 0..units {
         match poll_proceed(context) {

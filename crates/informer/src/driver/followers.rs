@@ -98,8 +98,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is shutting down. The runtime has dropped the driver's task, and will also drop the current
-            // task.
+            // The runtime is shutting down: it has dropped the driver's task, and will also drop the current task.
             Err(_) => pending().await,
         }
     }

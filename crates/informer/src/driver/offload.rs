@@ -1,11 +1,11 @@
 //! Runs long functions outside the worker threads of the async runtime.
 //!
-//! A function is first sent to tokio's blocking thread pool. Other code can occupy the pool indefinitely. Therefore, a
-//! function that does not start within [`PATIENCE`] runs on a new thread.
+//! A function is first sent to tokio's blocking thread pool. Other code can occupy the pool indefinitely, so a function
+//! that does not start within [`PATIENCE`] runs on a new thread.
 //!
 //! All informers of a runtime share one limit on concurrent functions. The limit is the number of processors, but at
-//! least two. A function that has waited for [`LONGEST_WAIT`] starts even if the limit is reached. Otherwise, user code
-//! that waits for another offloaded function could cause a deadlock.
+//! least two. A function that has waited for [`LONGEST_WAIT`] starts even if the limit is reached. Without this
+//! exception, user code that waits for another offloaded function could cause a deadlock.
 //!
 //! Each runtime has its own limit, because the runtime's clock may be paused. A paused clock does not advance while the
 //! runtime's blocking threads are busy. If runtimes shared a limit, a task could wait for a permit of another runtime.
@@ -53,8 +53,7 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// Does what [`off_the_runtime`] does. The parameter type is not generic, so that a program contains only one copy of
-/// this function.
+/// The part of [`off_the_runtime`] without a generic parameter, so that a program contains only one copy of this part.
 async fn offload(work: Work) -> Box<dyn Any + Send> {
     let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
@@ -86,8 +85,7 @@ async fn offload(work: Work) -> Box<dyn Any + Send> {
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down. The runtime has dropped the offloaded function, and will also drop the current
-        // task.
+        // The runtime is shutting down: it has dropped the offloaded function, and will also drop the current task.
         Err(_) => pending().await,
     }
 }
@@ -226,7 +224,7 @@ mod tests {
                 let (begun, released) = (begun.clone(), released.clone());
                 runtime.spawn(off_the_runtime(move || {
                     begun.send(()).unwrap();
-                    // Nothing is sent. `recv` returns an error when the sender is dropped.
+                    // The channel carries no messages, so `recv` returns an error when the sender is dropped.
                     released.lock().unwrap().recv().unwrap_err();
                 }))
             });

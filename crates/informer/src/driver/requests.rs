@@ -27,8 +27,8 @@ pub(super) struct Requests<T, L: ListWatch> {
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// `true` if the current list requests the newest state. If the newest state is requested, cached objects are not
-    /// reused. After a restore from a backup, the same resourceVersion may identify another state.
+    /// Whether the current list requests the newest state. If `true`, the driver does not reuse cached objects. After a
+    /// restore from a backup, the same resourceVersion may identify another state.
     is_anew: bool,
     states: States,
     limits: Limits,
@@ -38,7 +38,7 @@ pub(super) struct Requests<T, L: ListWatch> {
 
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// A request fails if no data arrives for this time.
+    /// The maximum time that a request may receive no data before it fails.
     pub(crate) idle: Duration,
     pub(crate) lists: Arc<Semaphore>,
 }
@@ -47,7 +47,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// A list in progress reports its progress each time it has received this many more objects.
+/// The number of received objects after which a list in progress reports its progress again.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
@@ -138,11 +138,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Returns the next event if it is ready. Returns the end of the watch if the watch has ended.
+    /// Returns the next event if it is ready, or the end of the watch if the watch has ended.
     pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // This poll registered a no-op waker. The next poll of the stream registers a real waker.
+            // The current poll registered a no-op waker, but the next poll of the stream registers a real waker.
             Poll::Pending => None,
         }
     }
@@ -163,7 +163,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
 
     async fn acquire_permit(&mut self) {
         if self.permit.is_none() {
-            // `acquire_owned` fails only if the semaphore is closed. This semaphore is never closed.
+            // `acquire_owned` fails only if the semaphore is closed, and this semaphore is never closed.
             self.permit = self.limits.lists.clone().acquire_owned().await.ok();
         }
     }
@@ -182,7 +182,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             match timeout(self.limits.idle, poll_fn(|context| page.poll_next(context))).await {
                 Ok(part) => return part,
                 Err(_) if page.waits_for_its_source() => return Some(Err(self.unanswered())),
-                // The source has delivered data that has not been decoded yet. Decoding has no timeout.
+                // Ignore the timeout, because the source has delivered data that is still being decoded.
                 Err(_) => {}
             }
         }

@@ -4,8 +4,8 @@ use pintle_meta::{ApiError, DeleteOptions, Object, ObjectApi, ObjectKey, Patch, 
 
 use super::Overlay;
 
-/// An [`ObjectApi`] that reports its writes to an [`Overlay`]: see [`Overlay::api`]. The overlay shows these writes
-/// immediately.
+/// An [`ObjectApi`] that reports its writes to an [`Overlay`]: see [`Overlay::api`]. The overlay shows the writes of
+/// this API immediately.
 ///
 /// An overlay shows the response of the server. The projection and the transform of the informer are not applied to the
 /// response.

@@ -15,9 +15,9 @@ pub(super) struct Pages<T> {
     first: ListOptions,
     continue_tokens: HashSet<String>,
     objects: Vec<T>,
-    /// The number of objects on the remaining pages. `None` if the server did not report this number.
+    /// The number of objects on the remaining pages, or `None` if the server did not report this number.
     remaining: Option<u64>,
-    /// The revision of the first page. All pages have this revision. `None` until the first page arrives.
+    /// The revision that all pages share, or `None` until the first page arrives.
     resource_version: Option<String>,
 }
 
@@ -90,8 +90,7 @@ impl<T: Object> Reflector<T> {
         }
         self.version_unavailable = false;
         self.list_succeeded();
-        // A successful list does not prove that watches work again. Therefore, a watch failure remains the current
-        // failure.
+        // A successful list does not prove that watches work again, so a watch failure remains the current failure.
         self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });

@@ -10,11 +10,11 @@ use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::error::ReflectorError;
 
-/// After this many consecutive unfinished streaming lists, the reflector uses a paged list.
+/// The number of consecutive unfinished streaming lists after which the reflector uses a paged list.
 const UNFINISHED_STREAMS: u32 = 3;
 
 /// How long the reflector uses paged lists after the server has rejected or not finished a streaming list. The
-/// reflector tries streaming lists again after this time, because a server upgrade may have fixed the problem.
+/// reflector tries streaming lists again after a while, because a server upgrade may have fixed the problem.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
     factor: 2.0,
@@ -78,7 +78,7 @@ impl<T: Object> Reflector<T> {
             }
         }
         if now >= self.gives_up(&stream, &initial) {
-            // Also check the deadline after each event, because a stream whose events are always ready never times out.
+            // Check the deadline after each event, too, because a stream whose events are always ready never times out.
             return Step { discarded: initial.into_objects(), ..self.streaming_failed(now) };
         }
         self.receive_initial(stream, initial)

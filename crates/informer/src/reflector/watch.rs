@@ -10,9 +10,9 @@ use crate::version;
 
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// The reflector reopens up to this many consecutive short watches without a delay, if they deliver events. After that,
-/// the reflector waits before it reopens the watch. Otherwise, a server that ends every watch immediately would cause a
-/// hot loop.
+/// The maximum number of consecutive short watches with events that the reflector reopens without a delay. After
+/// `SHORT_WATCHES` short watches, the reflector waits, because a server that ends every watch immediately would
+/// otherwise cause a hot loop.
 const SHORT_WATCHES: u32 = 5;
 
 /// The number of times the reflector repeats a watch request that receives no response. If the last repeated request
@@ -31,7 +31,7 @@ pub(super) struct Stream {
     bookmarked: Option<Instant>,
     bookmark_gap: Option<Duration>,
     has_news: bool,
-    /// `true` if the server may still be sending synthetic events. A watch without a revision starts with synthetic
+    /// Whether the server may still be sending synthetic events. A watch without a revision starts with synthetic
     /// events, whose revisions are not in order.
     is_synthetic: bool,
 }
@@ -160,9 +160,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the time at which the watch is considered dead if no event arrives. `None` means never. The limit
-    /// applies even before the first bookmark. If the server sends no bookmarks, two or three quiet watches are
-    /// therefore reopened unnecessarily.
+    /// Returns the time at which the watch is considered dead if no event arrives, or `None` if there is no such time.
+    /// The limit applies even before the first bookmark. If the server sends no bookmarks, two or three quiet watches
+    /// are therefore reopened unnecessarily.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -232,7 +232,7 @@ impl Stream {
     }
 }
 
-/// Returns `true` if `error` is a lost connection or a timeout. These errors are normal at the end of a watch.
+/// Returns `true` if `error` is a lost connection or a timeout, which are both normal at the end of a watch.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }

@@ -88,8 +88,8 @@ fn end_of_text(bytes: &[u8], mut at: usize) -> Option<usize> {
 /// Larger vectors would not be faster, because strings are usually short.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    // In the result, the highest bit of each zero byte is set. Bits after the first zero byte may be wrong, but they
-    // are not used.
+    // The result has the highest bit of each zero byte set. Bits after the first zero byte may be wrong, but they are
+    // not used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {

@@ -8,7 +8,7 @@ use super::cursor::Cursor;
 const MOST: usize = 4;
 
 /// The entries of `managedFields` with the latest time. The time has a resolution of one second, so several entries can
-/// have the same time. Only the last four such entries are kept.
+/// have the same time. If more than four entries have the latest time, only the last four are kept.
 #[derive(Debug, Default)]
 pub(super) struct Newest {
     time: Range<usize>,
@@ -99,7 +99,8 @@ impl Entry {
     }
 }
 
-/// Calls `read` for each element of the array or object between these brackets. `read` must move past the element.
+/// Calls `read` for each element of the array or object between the brackets `open` and `close`. `read` must move past
+/// the element.
 fn elements<'a>(
     cursor: &mut Cursor<'a>,
     [open, close]: [u8; 2],

@@ -44,7 +44,7 @@ pub(super) struct Work<T> {
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// Prepares an informer. `one` is any source of the informer. It only determines the resource.
+    /// Prepares an informer. `one` is any source of the informer, and only determines the resource.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,

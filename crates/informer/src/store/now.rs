@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The number of values, the resourceVersion and the pins of the visible state. A single lock protects these three
-/// fields, so that they belong to the same commit.
+/// The number of values, the resourceVersion and the pins of the visible state. A single lock protects all fields of
+/// `Now`, so that they belong to the same commit.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
@@ -43,8 +43,8 @@ impl Now {
     }
 
     /// Removes one pin of `stamp`. If no other pin of the stamp exists, this method returns the versions that were kept
-    /// for the stamp. The caller must pass these versions to `Store::settle`, because pins of earlier stamps may still
-    /// need them.
+    /// for the stamp. The caller must pass the returned versions to `Store::settle`, because pins of earlier stamps may
+    /// still need them.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;

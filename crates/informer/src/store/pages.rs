@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::record::{PAGE, Page};
 
 /// A store's values at one stamp. A `Pages` shares the pages of the store, so creating it copies no values. A
-/// [`Pin`](super::Pin) makes the store keep superseded versions, but a `Pages` does not. Instead, a write to a shared
-/// page first copies the page.
+/// [`Pin`](super::Pin) makes the store keep superseded versions. A `Pages` does not, and a write to a shared page first
+/// copies the page instead.
 pub(crate) struct Pages<V> {
     pages: Vec<Arc<Page<V>>>,
     stamp: u64,

@@ -177,7 +177,7 @@ impl<V: Value> Pin<V> {
     }
 }
 
-/// The number of pages that are cloned while a shard is locked. Cloning this many pages takes a few microseconds.
+/// The number of pages that are cloned while a shard is locked. Cloning `PAGES_SECTION` pages takes a few microseconds.
 const PAGES_SECTION: usize = 256;
 
 #[derive(Default)]
@@ -190,7 +190,8 @@ pub(crate) struct Reading<V: Value, R> {
     pub(crate) pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that were read. If a writer has copied a page, the old page may contain the last references to its values.
+    /// Pages that the iterator has already read. If a writer has copied a page, the old page may contain the last
+    /// references to its values.
     spent: Vec<Arc<Page<V>>>,
 }
 

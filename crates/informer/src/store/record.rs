@@ -20,7 +20,7 @@ pub(crate) struct Page<V> {
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
-    /// `None` if the newest version is a deletion or the slot is empty.
+    /// The value of the newest version, or `None` if this version is a deletion or the slot is empty.
     value: Option<V>,
 }
 
@@ -42,7 +42,7 @@ struct Older<V> {
 #[derive(Clone)]
 pub(super) struct Version<V> {
     pub(super) stamp: u64,
-    /// `None` for a deletion.
+    /// The value of this version, or `None` for a deletion.
     pub(super) value: Option<V>,
     pub(super) terms: TermIds,
 }
@@ -86,7 +86,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the stamp of the version that is visible at `stamp`. This version may be a deletion.
+    /// Returns the stamp of the version that is visible at `stamp`. The version at `stamp` may be a deletion.
     pub(super) fn stamp_at(&self, at: usize, stamp: u64) -> Option<u64> {
         let newest = self.heads[at].stamp;
         if newest <= stamp { Some(newest) } else { self.older_at(at, stamp).map(|version| version.stamp) }

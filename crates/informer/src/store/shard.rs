@@ -1,4 +1,4 @@
-//! Shards of a store. A shard contains the records of some keys and their index values.
+//! Shards of a store, each of which contains the records of some keys and their index values.
 
 use std::sync::Arc;
 
@@ -59,8 +59,8 @@ impl<V: Value> Shard<V> {
     /// be one of the slots of `term`.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // No superseded version is kept, so the slots of an index value refer to newest versions. Therefore, the
-            // index values of the version do not have to be read from memory.
+            // No superseded version is kept, so the slots of an index value refer to newest versions, whose index
+            // values do not have to be read from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }

@@ -11,7 +11,7 @@ pub(super) struct Table {
 const PARTS: usize = 16;
 
 /// A position, and half of the hash of its key. Comparing the hashes avoids most comparisons of keys. Half of the hash
-/// is sufficient for tables of this size.
+/// is sufficient, because the tables are not very large.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,

@@ -135,8 +135,8 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each pin and each list contains the state in which it was created. Also checks that memory contains
-    /// no other values, except in the pages of the lists.
+    /// Checks that each pin and each list contains the state in which it was created. This method also checks that
+    /// memory contains no other values, except in the pages of the lists.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -269,8 +269,8 @@ fn old_index_values_are_found_among_many_later_ones() {
     assert_eq!(values, ["z", "xz"]);
 }
 
-/// Prints the longest critical sections of a shard with 250,000 objects. A store with four shards and a million objects
-/// has shards of this size.
+/// Prints the longest critical sections of a shard with 250,000 objects. In a store with four shards and a million
+/// objects, each shard has 250,000 objects.
 #[test]
 #[ignore = "needs a release build; `cargo xtask ci --only pauses` runs it"]
 #[expect(clippy::print_stdout, reason = "the printed times are the result")]

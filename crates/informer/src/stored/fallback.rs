@@ -15,8 +15,8 @@ pub(super) enum Fallback<T> {
     Unproven(Arc<Sequence<T>>, u32),
 }
 
-/// Consecutive states of an object that were stored before any of them was decoded successfully. Only two of these
-/// states stay in memory: the oldest state, and the oldest state that a reader has decoded.
+/// Consecutive states of an object that were all stored before the first successful decoding. Only two states of the
+/// sequence stay in memory: the oldest state, and the oldest state that a reader has decoded.
 pub(super) struct Sequence<T> {
     /// The state at position 0.
     oldest: Stored<T>,

@@ -22,12 +22,12 @@ struct Ring<T> {
     bytes: usize,
 }
 
-/// The maximum number of records that the clock hand passes each time an object is decoded. Without this limit, every
-/// read would be slow while a reader keeps references to all objects.
+/// The maximum number of records that the clock hand passes each time an object is decoded. Without a limit, every read
+/// would be slow while a reader keeps references to all objects.
 const STEPS: usize = 8;
 
-/// The number of records that the clock hand passes if the budget is not exceeded. These steps remove dropped records.
-/// Otherwise, dropped records would collect in the ring.
+/// The number of records that the clock hand passes if the budget is not exceeded. Passing these records removes
+/// dropped records, which would otherwise collect in the ring.
 const STEPS_WITHIN_LIMIT: usize = 2;
 
 /// The estimated number of bytes that a decoded object takes for each byte of its JSON, in addition to the size of the
@@ -85,7 +85,8 @@ mod tests {
     use crate::scan::Scanner;
     use crate::stored::{Source, Stored};
 
-    /// Each state is read and then replaced by the next one, far below the budget.
+    /// Each state of the object is read and then replaced by the next state, while memory use stays far below the
+    /// budget.
     #[test]
     fn dropped_records_do_not_collect_below_the_budget() {
         let source = Arc::new(Source::<PartialObject>::new(String::new(), usize::MAX));

@@ -6,7 +6,7 @@ use super::record::{Begun, Record};
 
 /// Keeps the decoded object of a record in memory. A lease is created if an object is decoded only to check whether it
 /// can be decoded, for example before an event is delivered. When the lease is dropped, the decoded object is also
-/// dropped, unless it has been read since. Therefore, objects that are never read do not use the memory budget for
+/// dropped, unless it has been read since. Objects that are never read therefore do not use the memory budget for
 /// decoded objects.
 ///
 /// Do not drop a lease while holding a lock, because dropping the object runs user code.

@@ -19,7 +19,8 @@ use crate::undecodable::Undecodable;
 use crate::writer::LastWrite;
 
 /// An object that is decoded on the first read and then shared by all readers. The decoded object stays in memory until
-/// the memory budget of the informer is exceeded. The next read then decodes the object again.
+/// the memory budget of the informer is exceeded. After the decoded object was dropped, the next read decodes the
+/// object again.
 pub(crate) struct Record<T> {
     source: Arc<Source<T>>,
     /// The JSON of the object, followed by the unescaped text of each identity field that contains escape sequences.
@@ -38,12 +39,12 @@ pub(crate) struct Record<T> {
     is_unknown: AtomicBool,
     /// Whether the object has been read since the clock hand last passed this record.
     pub(super) was_read: AtomicBool,
-    /// Whether a read found no decodable state. Written while `fallback` is locked.
+    /// Whether a read found no decodable state. `was_unreadable` is written while `fallback` is locked.
     was_unreadable: AtomicBool,
     slot: Mutex<Slot<T>>,
     decoded: Condvar,
-    /// The earlier state that reads return if this state cannot be decoded. Empty if this state was decoded
-    /// successfully.
+    /// The earlier state that reads return if this state cannot be decoded. There is no fallback if this state was
+    /// decoded successfully.
     fallback: Mutex<Fallback<T>>,
     /// The labels, annotations, finalizers and owners, if they have been read.
     more: OnceLock<Box<ObjectMeta>>,
@@ -135,7 +136,7 @@ impl<T> Record<T> {
         })
     }
 
-    /// Returns the object. Decodes the object first if it is not decoded yet. Returns `None` if the object cannot be
+    /// Returns the object, and decodes it first if it is not decoded yet. Returns `None` if the object cannot be
     /// decoded.
     pub(super) fn object(self: &Arc<Self>) -> Option<CatchDrop<T>> {
         match self.begin_read() {
@@ -167,7 +168,7 @@ impl<T> Record<T> {
     }
 
     /// Returns the decoded object. If the object is not decoded yet but may be decodable, this method reserves the
-    /// slot. The caller must then call [`fill`](Self::fill).
+    /// slot. If the slot is reserved, the caller must call [`fill`](Self::fill).
     pub(super) fn begin_read(&self) -> Begun<T> {
         let mut slot = self.slot.lock();
         loop {
@@ -200,8 +201,8 @@ impl<T> Record<T> {
         object
     }
 
-    /// Decodes the object to check whether it can be decoded. Does nothing if the object has already been decoded. The
-    /// decoded object is dropped.
+    /// Decodes the object to check whether it can be decoded, and then drops the decoded object. Does nothing if the
+    /// object has already been decoded.
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {
             drop(self.decode());
@@ -273,7 +274,7 @@ impl<T> Record<T> {
         self.fallback.lock().clone()
     }
 
-    /// Returns `true` if it is known that this state or an earlier one can be decoded.
+    /// Returns `true` if it is known that this state or an earlier state can be decoded.
     pub(super) fn is_readable(&self) -> bool {
         self.is_good() || self.fallback().is_readable()
     }
@@ -335,7 +336,7 @@ impl<T> Record<T> {
 
     fn head(&self, n: usize) -> &str {
         let at = &self.head[n];
-        // The scanner has validated the UTF-8 of these texts.
+        // The scanner has validated the UTF-8 of the identity fields.
         str::from_utf8(&self.data[at.start as usize..at.end as usize]).unwrap_or_default()
     }
 
@@ -404,7 +405,7 @@ impl<T> Metadata for Record<T> {
     }
 }
 
-/// Prints the identity and the size of the object. The content is not printed, because it may be secret.
+/// Prints the identity and the size of the object, but not its content, which may be secret.
 impl<T> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, {} bytes", self.namespace(), self.name(), self.json().len())

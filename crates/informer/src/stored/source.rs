@@ -24,7 +24,7 @@ pub(crate) struct Source<T> {
     has_unchecked: AtomicBool,
     /// The number of records without a known decodable state.
     unknown: AtomicUsize,
-    /// Notified when an object is stored or cannot be decoded.
+    /// Notifies waiting tasks when an object is stored or cannot be decoded.
     pub(crate) changed: Notify,
     no_subscriber: NoSubscriberWarning,
 }
@@ -118,7 +118,7 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
         Ok(Err(error)) => return Err(DecodeError::from(error).to_string()),
         Err(panic) => return Err(format!("its Deserialize panicked: {panic}")),
     };
-    // Read the metadata once here. A panic in this read affects only this object.
+    // Read the metadata once here, where a panic affects only this object.
     match catch(|| probe(&object)) {
         Ok(_) => Ok(object),
         Err(panic) => {

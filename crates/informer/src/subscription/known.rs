@@ -18,7 +18,7 @@ pub(crate) const DECODE_COST: usize = 8;
 pub(super) type KnownChange<T> = (KeyedChange<T>, Option<Lease<T>>);
 
 struct Knowledge<T> {
-    /// The change for the subscriber. `None` if the subscriber receives nothing.
+    /// The change for the subscriber, or `None` if the subscriber receives nothing.
     change: Option<KnownChange<T>>,
     has_decoded: bool,
 }
@@ -80,7 +80,8 @@ impl<T: Object> Queue<T> {
     }
 }
 
-/// Returns `true` if reads of the undecodable state `old` return `new`. The subscriber has then already received `new`.
+/// Returns `true` if reads of the undecodable state `old` return `new`, which means that the subscriber has already
+/// received `new`.
 fn restores<T>(old: &Stored<T>, new: &Stored<T>) -> bool {
     old.is_bad() && old.good_state().is_some_and(|good| good.is_same(new))
 }

@@ -62,8 +62,8 @@ impl<T: Object> NewestSubscription<T> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(newest)
     }
 
-    /// Like [`next`](Self::next), but blocks the thread until the next changed object arrives. No runtime is required.
-    /// Do not call this method from an async task.
+    /// Like [`next`](Self::next), but blocks the thread until the next changed object arrives. This method does not
+    /// require a runtime. Do not call this method from an async task.
     pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         blocking(|context| self.queue.poll_known(context)).map(newest)
     }

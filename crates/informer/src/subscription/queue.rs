@@ -23,10 +23,10 @@ use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.
 ///
-/// Initial objects are read from a snapshot one at a time, when the subscriber requests them. Therefore, the cost of
-/// starting a subscription does not depend on the number of objects. Changes are queued until the subscriber has read
-/// all initial objects. If an initial object changes before it is delivered, the object is delivered in its newest
-/// state. Only subscribers that requested every change also receive the change itself.
+/// Initial objects are read from a snapshot one at a time, when the subscriber requests them, so the cost of starting a
+/// subscription does not depend on the number of objects. Changes are queued until the subscriber has read all initial
+/// objects. If an initial object changes before it is delivered, the object is delivered in its newest state. Only
+/// subscribers that requested every change also receive the change itself.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
@@ -40,7 +40,7 @@ pub(crate) enum Notification<T> {
         old: HashedState<T>,
         new: HashedState<T>,
     },
-    /// `known` is the cached state. `last` is the state that the watch or the list delivered.
+    /// `known` is the cached state, and `last` is the state that the watch or the list delivered.
     Deleted {
         known: HashedState<T>,
         last: HashedState<T>,
@@ -61,7 +61,7 @@ struct State<T> {
     has_begun: bool,
     beginning: Option<InitialObjects<T>>,
     more: VecDeque<Walk<T>>,
-    /// `true` if the next initial object may have changed or been deleted since the snapshot was taken.
+    /// Whether the next initial object may have changed or been deleted since the snapshot was taken.
     is_behind: bool,
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, HashedState<T>>,
@@ -70,18 +70,18 @@ struct State<T> {
     /// `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// `true` while the subscriber handles an initial object. The subscriber has handled an event when it requests the
+    /// Whether the subscriber is handling an initial object. The subscriber has handled an event when it requests the
     /// next event.
     initial_in_hand: bool,
     is_closed: bool,
-    /// `true` if the subscriber was dropped, so that the queue drops new changes.
+    /// Whether the subscriber was dropped, so that the queue drops new changes.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
     /// The time at which the oldest queued event arrived or the subscriber last received an event, whichever is later.
     waits_since: Option<Instant>,
 }
 
-/// Values that the queue no longer needs. These values are dropped without holding locks, because dropping them may run
+/// Values that the queue no longer needs. The values are dropped without holding locks, because dropping them may run
 /// user-defined `Drop` code.
 struct Done<T> {
     walks: Vec<Walk<T>>,
@@ -109,8 +109,8 @@ struct InitialObjects<T> {
 
 struct Reminder<T> {
     rest: Walk<T>,
-    /// The keys that have changed since the resync began. The resync skips these keys, because the subscriber receives
-    /// their changes.
+    /// The keys that have changed since the resync began. The resync skips the changed keys, because the subscriber
+    /// receives their changes.
     changed: HashSet<ObjectKey>,
 }
 
@@ -147,8 +147,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), unknown: Unknown::default(), _user: user }
     }
 
-    /// Adds initial objects. The queue delivers these objects after earlier initial objects and before all changes. The
-    /// objects in `walk` must not have been delivered before.
+    /// Adds initial objects. The queue delivers the added objects after earlier initial objects and before all changes.
+    /// The objects in `walk` must not have been delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -165,8 +165,8 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Do not deliver anything after the queue has ended. If the runtime shuts down while the cache is being
-            // written, the write may finish later.
+            // Do not deliver anything after the queue has ended, because a write that is in progress when the runtime
+            // shuts down may finish later.
             if state.is_closed {
                 return;
             }
@@ -281,8 +281,8 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Removes the next event. Also returns `true` if the queue has ended. Stores `waker` if the queue is empty and has
-    /// not ended.
+    /// Removes the next event, and returns it together with a flag that is `true` if the queue has ended. Stores
+    /// `waker` if the queue is empty and has not ended.
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
         // Wakers are user code, so clone and drop them without holding the lock.
         let waker = waker.cloned();
@@ -400,8 +400,8 @@ impl<T: Object> State<T> {
     }
 
     /// Skips deleted initial objects, and replaces the next initial object with its newest state. After skipping
-    /// [`SECTION`] objects, this method sets `is_behind` and returns. The next call continues. An object that was
-    /// deleted and recreated with the same name is not an initial object.
+    /// [`SECTION`] objects, this method sets `is_behind`, so that the next call continues with the remaining objects.
+    /// An object that was deleted and recreated with the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
@@ -419,7 +419,7 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Collects the store's pages that were read for initial objects and resyncs. The caller can then drop the pages
+    /// Collects the store's pages that were read for initial objects and resyncs, so that the caller can drop them
     /// after releasing the lock.
     fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
@@ -432,8 +432,8 @@ impl<T: Object> State<T> {
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// Returns the number of queued events. While the subscriber reads initial objects or a resync, this number is an
-    /// upper bound, because objects that change may be skipped.
+    /// Returns the number of queued events. While the subscriber reads initial objects or a resync, the returned number
+    /// is an upper bound, because objects that change may be skipped.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();

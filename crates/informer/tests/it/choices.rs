@@ -100,7 +100,7 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Applies up to `many` events. Checks that each event continues from the last state of its object.
+/// Applies up to `many` events, and checks that each event continues from the last state of its object.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,

@@ -406,7 +406,7 @@ async fn relist_of_one_namespace_keeps_the_others() {
     source.put_raw(serde_json::json!({"metadata": {"namespace": "a", "name": "broken"}, "node": 7}));
     settle().await;
     assert_eq!(informer.lister().undecodable().len(), 1);
-    // End all watches. Only the namespace `b` lists again.
+    // End all watches, but make only the namespace `b` list again.
     source.faults().when(|request| {
         (request.client == "b" && request.verb() == Verb::Watch).then(|| Outcome::refused(410, Reason::Expired))
     });

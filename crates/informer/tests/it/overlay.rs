@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, key, pod, pods};
 
-/// Returns a pod with the given version. The field `node` also contains the version.
+/// Returns a pod with the given version, which the field `node` also contains.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
     let mut pod = pod(name, &version.to_string());
     pod.metadata.uid = uid.into();
@@ -25,7 +25,7 @@ fn overlay(config: OverlayConfig) -> (Arc<Cache<Pod>>, Overlay<Pod>) {
     (cache.clone(), Overlay::new(Lister::new(cache), config))
 }
 
-/// Returns the version that a read by key returns. Checks that a list contains the same version.
+/// Returns the version that a read by key returns, and checks that a list contains the same version.
 #[track_caller]
 fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
     let version = |pod: &Arc<Pod>| pod.node.parse().unwrap();

@@ -1,5 +1,5 @@
-//! Tests that the cache always equals the source at some revision. Also tests that a subscriber that applies all events
-//! ends up with the objects in the cache.
+//! Tests that the cache always equals the source at some revision. The tests also check that a subscriber that applies
+//! all events ends up with the objects in the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -51,7 +51,7 @@ fn run(tape: Vec<u8>, config: ReflectorConfig, seed: u64) -> Result<(), TestCase
     let mut now = Instant::now();
     let mut command = reflector.start();
     let mut quiet = 0;
-    // After this many steps, the reflector has recovered from any fault and opened a quiet watch.
+    // After 400 quiet steps, the reflector has recovered from any fault and opened a quiet watch.
     while quiet < 400 {
         if source.tape.has_ended() {
             if quiet == 0 {

@@ -145,8 +145,8 @@ fn unread_subscription_drops_objects_without_its_lock() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
-        // These changes are queued until the subscriber has read the first object. Only the queue references the states
-        // in these changes.
+        // The following changes are queued until the subscriber has read the first object. Only the queue references
+        // the states in the queued changes.
         for name in ["b", "c"] {
             put(name);
             settle().await;
@@ -179,7 +179,8 @@ fn subscription_calls_object_methods_without_locks() {
             LOOKED_AT.set(Some(informer.clone()));
             informer.start();
             informer.wait_for_sync().await.unwrap();
-            // Change waiting and delivered objects. Some changes recreate an object with the same name.
+            // Change objects that are still queued and objects that were already delivered. Some changes recreate an
+            // object with the same name.
             for _ in 0..2 {
                 for uid in ["1", "1", "2", "1"] {
                     ["a", "d"].iter().for_each(|name| put(name, uid));

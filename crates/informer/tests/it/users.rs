@@ -202,7 +202,7 @@ async fn shared_informer_hides_its_namespaces() {
     assert!(shared.namespaces().is_none() && own.namespaces() == Some(&namespaces));
 }
 
-/// A runtime that was shut down drops each new task immediately. This drop runs user code.
+/// A runtime that was shut down drops each new task immediately, which runs user code.
 #[test]
 fn factory_starts_informers_without_its_lock() {
     struct ReadsOnDrop(InformerFactory, Arc<Mutex<Vec<String>>>);

@@ -1,4 +1,4 @@
-//! Tests that the cache has the server's revisions and that these never decrease.
+//! Tests that the cache has the server's revisions, which never decrease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -239,7 +239,8 @@ async fn cache_version_ignores_transforms() {
 }
 
 /// Returns a source that responds with the given lists. The first list has a pod at revision 10. Watches fail before
-/// the second list. Later lists have the given revision and contain the same version of the pod with other content.
+/// the second list. Later lists have the given revision and contain the same version of the pod, but with other
+/// content.
 fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));
@@ -311,7 +312,7 @@ fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec
     })
 }
 
-/// For example, a watch delivers an older event if a server replica with an older state continues the watch.
+/// A watch can deliver an older event if, for example, a server replica with an older state continues the watch.
 #[tokio::test(start_paused = true)]
 async fn event_older_than_the_cache_is_ignored() {
     let event =

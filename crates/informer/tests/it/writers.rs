@@ -165,7 +165,7 @@ async fn writers_of_one_second_are_distinguished() {
     }
 }
 
-/// kube-apiserver records no time for these writes, so the newest entry comes from an earlier write.
+/// kube-apiserver records no time for scales and removals, so the newest entry comes from an earlier write.
 #[tokio::test(start_paused = true)]
 async fn scale_and_removals_have_no_writer() {
     let source = source::<Pod>();

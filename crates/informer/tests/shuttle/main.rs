@@ -55,7 +55,7 @@ fn spawn(pods: &Pods, run: impl FnOnce(&Pods) + Send + 'static) -> JoinHandle<()
     thread::spawn(move || run(&pods))
 }
 
-/// Reads a snapshot with each of its methods. Checks that the snapshot is either empty or contains all three pods
+/// Reads a snapshot with each of its methods, and checks that the snapshot is either empty or contains all three pods
 /// at its version.
 fn check(snapshot: &Snapshot<PartialObject>) {
     let version = snapshot.resource_version();

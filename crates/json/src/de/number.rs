@@ -8,12 +8,13 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess};
 use serde_json::Number;
 
-/// A map that represents an object or a number. Call [`MapOrNumber::of`] in `visit_map` to read it.
+/// A map that a deserializer received, which represents an object or a number. To read such a map, call
+/// [`MapOrNumber::of`] in `visit_map`.
 ///
-/// If its feature `arbitrary_precision` is enabled, `serde_json` passes a number to a visitor as a map. The map
-/// contains a special key with the text of the number. Any crate can enable `arbitrary_precision` for the whole build.
-/// `serde_json` then treats every object with the special key as a number, and rejects the object if the text is not a
-/// number. Without `arbitrary_precision`, an object with the special key is an ordinary object.
+/// With its feature `arbitrary_precision`, `serde_json` passes a number to a visitor as a map. This map contains a
+/// special key with the text of the number. Any crate in the build can enable `arbitrary_precision`. `serde_json` then
+/// treats every object with the special key as a number, and rejects the object if the text is not a number. Without
+/// `arbitrary_precision`, an object with the special key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
@@ -22,18 +23,18 @@ pub enum MapOrNumber<'de, A> {
     Number(Number),
 }
 
-/// The special key. When `serde_json` serializes a number that is stored as text, it also uses this key as a struct
-/// name.
+/// The special key of a number that `serde_json` represents as a map. When `serde_json` serializes a number that is
+/// stored as text, it also uses this key as a struct name.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
-/// Whether the feature `arbitrary_precision` of `serde_json` is enabled. If it is enabled, numbers are stored as text,
-/// so `1.0` and `1.00` differ.
+/// Whether the feature `arbitrary_precision` of `serde_json` is enabled. With this feature, `serde_json` stores
+/// numbers as text, so `1.0` and `1.00` differ.
 static NUMBERS_ARE_MAPS: LazyLock<bool> =
     LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
 impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
-    /// Reads a map. If `serde_json`'s feature `arbitrary_precision` is enabled, the first key determines whether the
-    /// map represents a number.
+    /// Reads a map. With `serde_json`'s feature `arbitrary_precision`, the first key determines whether the map
+    /// represents a number.
     ///
     /// # Errors
     ///

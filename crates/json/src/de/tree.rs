@@ -8,7 +8,7 @@ use serde_json::Error;
 use crate::json::Json;
 
 /// Implements methods that forward the requested type to the deserializer of a number. A number that is stored as text
-/// needs the requested type to parse the text.
+/// needs the requested type to parse its text.
 macro_rules! forward_number {
     ($($deserialize:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

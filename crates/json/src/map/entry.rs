@@ -4,7 +4,7 @@ use super::{Map, MapLayout, find};
 use crate::json::Json;
 use crate::text::Text;
 
-/// A view into the occupied or vacant entry of a key in a [`Map`]. Returned by [`Map::entry`].
+/// A view into the occupied or vacant entry of a key in a [`Map`], which [`Map::entry`] returns.
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) members: &'a mut Map,
@@ -12,12 +12,13 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns a mutable reference to the value of the key. If the key is absent, inserts `value` first.
+    /// Returns a mutable reference to the value of the key, after inserting `value` if the key is absent.
     pub fn or_insert(self, value: impl Into<Json>) -> &'a mut Json {
         self.or_insert_with(|| value.into())
     }
 
-    /// Returns a mutable reference to the value of the key. If the key is absent, inserts the result of `make` first.
+    /// Returns a mutable reference to the value of the key, after inserting the result of `make` if the key is
+    /// absent.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
         let found = match &members.0 {

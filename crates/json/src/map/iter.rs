@@ -67,7 +67,8 @@ impl<L: Iterator, T: Iterator> Either<L, T> {
     }
 }
 
-/// Implements an iterator. `$split` converts an item of the list layout to an item of the tree layout.
+/// Implements an iterator over the members of a map. `$split` converts a borrowed item of the list
+/// layout to an item of the tree layout.
 macro_rules! iterate {
     ($name:ident, $item:ty, $split:expr $(, $life:lifetime)?) => {
         impl$(<$life>)? Iterator for $name$(<$life>)? {
@@ -132,14 +133,14 @@ impl IntoIterator for Map {
     }
 }
 
-/// Collects members. If a key occurs several times, the last value is kept.
+/// Adds members, keeping the last value of a repeated key.
 impl<K: Into<Text>, V: Into<Json>> Extend<(K, V)> for Map {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, members: I) {
         members.into_iter().for_each(|(key, value)| drop(self.insert(key, value.into())));
     }
 }
 
-/// Adds members. If a key occurs several times, the last value is kept.
+/// Collects members into a map, keeping the last value of a repeated key.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         let mut map = Self::new();

@@ -15,7 +15,7 @@ proptest! {
     fn value_is_read_written_and_converted_like_serde_json(value in value()) {
         let text = value.to_string();
         let json: Json = text.parse().unwrap();
-        // `serde_json` formats some floats differently.
+        // Compare with the crate's own functions, because `serde_json` formats some floats differently.
         prop_assert_eq!(json.to_string().into_bytes(), pintle_json::to_vec(&value).unwrap());
         prop_assert_eq!(format!("{json:#}").into_bytes(), pintle_json::to_vec_pretty(&value).unwrap());
         prop_assert_eq!(&Value::from(json.clone()), &value);
@@ -141,7 +141,7 @@ fn structs_and_enums_serialize_like_serde_json_and_deserialize() {
     assert!(to_json(&BTreeMap::from([(vec![1], 1)])).is_err(), "a list is not a key");
 }
 
-/// A number in the representation that `serde_json` uses with the feature `arbitrary_precision`.
+/// A number as `serde_json` represents it with the feature `arbitrary_precision`.
 #[derive(Serialize)]
 #[serde(rename = "$serde_json::private::Number")]
 struct TextNumber {
@@ -157,8 +157,8 @@ fn number_that_keeps_its_text_is_a_number() {
 
 #[test]
 fn deep_value_is_dropped_on_a_thread() {
-    // The value is about 100 times as deep as the limit for values from clients. Like a `serde_json::Value` of this
-    // depth, it can be dropped on a thread with a stack of 2 MiB.
+    // The nesting of this value is about 100 times as deep as the limit for values from clients. Like a
+    // `serde_json::Value` of this depth, it can be dropped on a thread with a stack of 2 MiB.
     let work = || {
         let mut deep = Json::Null;
         for at in 0..8_000 {

@@ -10,13 +10,13 @@ use super::durations;
 /// The maximum number of list items in a cell.
 const SHOWN: usize = 3;
 
-/// The columns of a built-in kind.
+/// The table columns of a built-in kind.
 pub type Table = &'static [TableColumn];
 
 /// The names of computed columns, with the functions that compute their cells.
 pub type ComputedCells = &'static [(&'static str, Cell)];
 
-/// A column of a built-in kind.
+/// A table column of a built-in kind.
 #[derive(Clone, Copy, Debug)]
 pub struct TableColumn {
     pub(super) name: &'static str,
@@ -24,14 +24,14 @@ pub struct TableColumn {
     pub(super) kind: &'static str,
     /// Whether the column is only shown in the wide output.
     pub(super) is_wide: bool,
-    /// The description. A line break is written as `\n`.
+    /// The description of the column, with line breaks written as `\n`.
     pub(super) description: &'static str,
     /// The source of the cells, or `None` if the strategy of the kind computes the cells.
     cell: Option<Cell>,
 }
 
 impl TableColumn {
-    /// Parses a column. `columns.txt` in `pintle-builtin` describes the format.
+    /// Parses a column in the format that `columns.txt` in `pintle-builtin` describes.
     pub fn read(line: &'static str) -> Option<Self> {
         let (heading, source) = line.split_once(" = ")?;
         let (source, description) = source.split_once(" | ").unwrap_or((source, ""));
@@ -41,12 +41,12 @@ impl TableColumn {
         Some(Self { name, kind, is_wide, description, cell })
     }
 
-    /// Returns the name if the strategy of the kind computes the cells.
+    /// Returns the name of the column if the strategy of the kind computes its cells.
     pub fn computed(&self) -> Option<&'static str> {
         self.cell.is_none().then_some(self.name)
     }
 
-    /// Returns an object's cell.
+    /// Returns an object's cell in this column.
     pub fn of(&self, computed: ComputedCells, object: &Json, now: Timestamp) -> Json {
         let computed = || computed.iter().find(|(name, _)| *name == self.name).map(|(_, cell)| *cell);
         self.cell.or_else(computed).map_or(Json::Null, |cell| cell.of(object, now))
@@ -54,7 +54,7 @@ impl TableColumn {
 }
 
 /// The source of the cells in a column. `columns.txt` in `pintle-builtin` describes the sources. The first string in a
-/// variant is a JSON pointer. The second string is the cell of an object without the value.
+/// variant is the JSON pointer of a field. The second string is the cell for an object without this field.
 #[derive(Clone, Copy, Debug)]
 pub enum Cell {
     Name,
@@ -76,7 +76,7 @@ pub enum Cell {
     Images(&'static str),
     /// A function's result.
     Computed(fn(&Json) -> Json),
-    /// The result of a function that receives the current time.
+    /// A function of the object and the current time, which returns the cell.
     Timed(fn(&Json, Timestamp) -> Json),
 }
 
@@ -107,7 +107,7 @@ impl Cell {
         })
     }
 
-    /// Returns an object's cell.
+    /// Returns an object's cell from this source.
     pub fn of(self, object: &Json, now: Timestamp) -> Json {
         let number = |pointer| object.integer(pointer).unwrap_or(0);
         match self {

@@ -1,5 +1,5 @@
-//! `Debug` implementations without secrets. Only the names of unknown fields and extensions are shown. The value of an
-//! unknown field can be a secret, for example if `token` is misspelled as `tokn`.
+//! `Debug` implementations that show no secrets. The output contains only the names of unknown fields and extensions.
+//! The value of an unknown field can be a secret, for example if the field `token` is misspelled as `tokn`.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ debug_fields!(Context {
     cluster, user, namespace, extensions => names, other => names, origin,
 });
 
-// Prints only the number of arguments and the names of the environment variables, because their values can be secrets.
+// Print only the number of arguments and the names of the environment variables, because their values can be secrets.
 debug_struct!(Exec |self| {
     api_version, command,
     args = format_args!("[{} redacted]", self.args.len()),

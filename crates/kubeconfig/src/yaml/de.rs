@@ -1,4 +1,4 @@
-//! A serde deserializer for a YAML tree. Errors contain the field and the line, but never the value, because it can be
+//! A serde deserializer for a YAML tree. Errors contain the field and the line, but omit the value, because it can be
 //! a secret.
 
 use std::fmt::{self, Display};

@@ -1,11 +1,12 @@
-//! Writes YAML in kubectl's style. Strings that a YAML 1.1 or 1.2 parser could read as another type are quoted.
+//! Writes YAML in kubectl's style. The emitter quotes strings that a YAML 1.1 or 1.2 parser could read as
+//! another type.
 
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::scalar::{Meaning, resolve};
 
-/// Formats a value as a YAML document. Wipes the value's memory.
+/// Formats a value as a YAML document, and wipes the value's memory.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     // Reserve enough capacity up front, because a string that grows leaves copies of secrets in memory.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
@@ -90,7 +91,8 @@ fn text(out: &mut String, text: &str) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             ' '..='~' | '\u{a1}'..='\u{1fff}' | '\u{3000}'..='\u{d7ff}' => out.push(character),
-            // Escape characters that some parsers reject or drop, such as control characters and line breaks.
+            // Escape characters that some YAML parsers reject or drop, such as control characters and line
+            // breaks.
             other if u32::from(other) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(other))),
             other => out.push_str(&format!("\\U{:08x}", u32::from(other))),
         }
@@ -98,7 +100,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Returns `true` if all parsers read the unquoted `text` as the same string.
+/// Returns `true` if all YAML parsers read the unquoted `text` as the same string.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// The line numbers of the fields in a YAML text. Finding line numbers means parsing the text again, so only error
-/// messages use this type.
+/// The line numbers of the fields in a YAML text, for error messages. Only error messages use this type, because
+/// finding line numbers means parsing the text again.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
@@ -13,8 +13,8 @@ impl Lines {
         Document::read(text).ok()?.root.map(Self)
     }
 
-    /// Returns the line number of a field path such as `clusters["eu-1"].server`. If the field is missing, returns the
-    /// line number of its parent.
+    /// Returns the line number of a field path such as `clusters["eu-1"].server`, or the line of its parent if the
+    /// field is missing.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
         let found = member(&self.0, list)?;

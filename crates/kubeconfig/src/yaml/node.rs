@@ -1,5 +1,5 @@
-//! A YAML document as a tree with line numbers. Deep nesting and large alias expansions are rejected before they use
-//! much memory.
+//! A YAML document as a tree with line numbers. The parser rejects deep nesting and large alias expansions before they
+//! use much memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,21 +16,21 @@ pub(crate) const MAX_SIZE: usize = 16 << 20;
 /// The assumed size of a value in bytes, not including its text.
 const NODE: usize = 64;
 const MAX_NESTING: usize = 128;
-/// The maximum number of directives. Directives are limited, because the parser compares each `%TAG` directive with all
-/// earlier directives.
+/// The maximum number of YAML directives. Without a limit, parsing would be slow, because the parser compares each
+/// `%TAG` directive with all earlier directives.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
 pub(super) struct Document {
-    /// The root value. `None` if the text does not contain a document.
+    /// The root value, or `None` if the text contains no document.
     pub(super) root: Option<Rc<Node>>,
-    /// The repeated keys with the lines of their second occurrences.
+    /// The repeated keys, with the line of each second occurrence.
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A value. The text of a node is erased from memory when the node is dropped.
+/// A YAML value that erases its text from memory on drop.
 pub(super) struct Node {
-    /// The line where the value starts. The first line is 1.
+    /// The line where the value starts, counted from 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
@@ -44,7 +44,7 @@ pub(super) enum Content {
         meaning: Meaning,
     },
     List(Vec<Rc<Node>>),
-    /// Each key occurs once.
+    /// A map in which each key occurs only once.
     Map(Vec<Member>),
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document. Like kubectl, ignores all documents after the first one.
+    /// Reads the first document, and ignores all further documents, like kubectl.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {
@@ -76,7 +76,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // With these options, the parser behaves like libyaml, the parser of kubectl. libyaml deviates from the YAML
+    // With these options, the parser behaves like kubectl's parser, libyaml, which deviates from the YAML
     // specification.
     granit_parser::options! {
         strict_indentation: false,
@@ -96,8 +96,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the next parser event for the start or end of a value. Returns `None` at the end of the document or of
-    /// the input.
+    /// Returns the next parser event for the start or end of a value, or `None` at the end of the document or input.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, String> {
         loop {
             match self.events.next_event() {
@@ -112,7 +111,8 @@ impl<'a> Reader<'a> {
                 ))) => return Ok(Some((event, span))),
                 Some(Ok((Event::DocumentEnd | Event::StreamEnd, _))) | None => return Ok(None),
                 Some(Ok(_)) => {}
-                // The message quotes at most one character of the input, because the input can contain secrets.
+                // The parser's message quotes at most one character of the input, because the input can contain
+                // secrets.
                 Some(Err(error)) => return Err(format!("{}, at line {}", error.info(), error.marker().line())),
             }
         }
@@ -215,8 +215,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a field. If the key is repeated, the new field replaces the earlier one, and the method returns the key and the
-/// line of the new field.
+/// Adds a field to a map. A repeated key replaces the earlier field, and the method returns the key and the line of the
+/// new field.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());

@@ -3,7 +3,7 @@
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. `Text` has no field, because the value of a string is the text of the scalar.
+/// The value of a scalar. `Text` has no field, because the value of a string is the scalar's own text.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
@@ -33,7 +33,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // Erase the copy from memory, because it may be a token that looks like a number.
+    // Erase this copy from memory, because it may be a token that looks like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }
@@ -51,7 +51,7 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // `from_str_radix` would accept another sign.
+    // Reject a second sign, which `from_str_radix` would accept.
     let amount =
         u64::from_str_radix(digits, radix).ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_hexdigit()))?;
     if is_negative { 0_i64.checked_sub_unsigned(amount).map(Number::from) } else { Some(amount.into()) }
@@ -67,7 +67,7 @@ fn float(text: &str) -> Option<Number> {
 mod tests {
     use super::*;
 
-    /// The expected values were obtained by running kubectl.
+    /// The expected values come from running kubectl.
     #[test]
     fn plain_scalars_resolve_as_in_kubectl() {
         let number = |value: serde_json::Value| match value {

@@ -1,4 +1,5 @@
-//! Tests that the parser never panics or hangs, and that each configuration that can be parsed can also be written.
+//! Tests that the parser does not panic or hang, and that each configuration that can be parsed can also be
+//! written.
 
 use pintle_kubeconfig::{Kubeconfig, Overrides};
 use proptest::prelude::*;

@@ -282,9 +282,9 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // tracing caches per call site whether an event is enabled. If the process has only one subscriber, the first
-    // thread determines the cached value, even if this thread has no subscriber. If there is a second subscriber,
-    // tracing checks the subscriber of each thread.
+    // Create a second subscriber, because tracing caches per call site whether an event is enabled. With only one
+    // subscriber, the first thread determines the cached value, even if this thread has no subscriber. With a
+    // second subscriber, tracing checks the subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

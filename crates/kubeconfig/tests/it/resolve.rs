@@ -110,7 +110,7 @@ fn server_trust_settings_are_replaced_together() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// `insecure_skip_tls_verify: Some(false)` does not replace the CA of the kubeconfig.
+/// Setting `insecure_skip_tls_verify` to ` Some(false)` does not replace the CA of the kubeconfig.
 #[test]
 fn explicit_verification_keeps_the_file_ca() {
     let verified = Overrides { insecure_skip_tls_verify: Some(false), ..Overrides::default() };

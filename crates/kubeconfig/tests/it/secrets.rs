@@ -94,7 +94,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// Returns a valid configuration. Each field that may be secret contains one of the [`CANARIES`].
+/// Returns a valid configuration with one of the [`CANARIES`] in each field that may be secret.
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -127,7 +127,7 @@ fn full() -> Value {
     })
 }
 
-/// Returns copies of the kubeconfig with one invalid field each.
+/// Returns copies of the kubeconfig, each with one invalid field.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -173,7 +173,8 @@ fn public_types_and_errors_show_no_secret() {
     }
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
-        // The truncated URL `https://me:…` could also be a host and a port, which are not secret.
+        // Collect only the errors, because the truncated URL `https://me:…` could also be a host and a port, which
+        // are not secret.
         Kubeconfig::parse(&yaml[..at]).map_or_else(|error| shown.error(error), drop);
     }
     for (at, _) in yaml.match_indices(CANARIES[0]) {
@@ -223,7 +224,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// When you add a public type, also add it to the tests above.
+/// When you add a public type to this crate, also add it to the tests above.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();

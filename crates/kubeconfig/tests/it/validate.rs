@@ -2,7 +2,7 @@
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 
-/// Validates a configuration with these YAML fields. Checks that exactly the fields listed in `expected` have problems.
+/// Validates a configuration with these YAML fields, and checks that exactly the fields in `expected` have problems.
 fn check(cluster: &str, user: &str, context: &str, expected: &[&str]) {
     let text = format!(
         "contexts: [{{name: c, context: {{cluster: eu, user: me, {context}}}}}]\n\
@@ -134,8 +134,8 @@ fn problems_name_file_field_and_fix() {
     assert!(config.validate_context("other").unwrap_err().is_context_not_found());
 }
 
-/// After files are merged, the line number of a problem refers to the file that contains the entry. If there is no
-/// file, problems have no line numbers.
+/// After files are merged, the line number of a problem refers to the file that contains the entry. Problems have no
+/// line numbers if the kubeconfig does not come from a file.
 #[test]
 fn problems_name_the_line_of_field_or_parent() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn problems_name_the_line_of_field_or_parent() {
     let shown = files.load().unwrap().validate().unwrap_err().to_string();
     assert!(shown.contains(&format!("{}:5: clusters", ours.display())), "{shown}");
     assert!(problems(Kubeconfig::parse(text).unwrap()).iter().all(|problem| problem.line.is_none()));
-    // If the file has been deleted, problems have no line numbers.
+    // Problems of a deleted file have no line numbers.
     let config = files.load().unwrap();
     std::fs::remove_file(&ours).unwrap();
     assert_eq!(problems(config).iter().filter_map(|problem| problem.line).collect::<Vec<_>>(), [2, 4]);

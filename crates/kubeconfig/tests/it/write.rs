@@ -148,7 +148,8 @@ fn symlink_stays_a_symlink() {
     assert_eq!(read(&target).current_context, "x");
 }
 
-/// Locking the same file twice would fail. Writing the same file twice would lose half of a change.
+/// Without removing duplicates, locking the file twice would fail, and the second write would lose
+/// half of the change.
 #[test]
 fn file_with_several_names_is_written_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -12,8 +12,8 @@ impl Machine {
     /// from `now`. For example, requests may be queued behind the requests of other `Machine`s. An owner that sends
     /// each request immediately does not need to call this method.
     ///
-    /// Returns `None` if the request is no longer worth sending, for example because the term has ended. The owner must
-    /// then call [`Machine::step`] with [`Signal::Tick`](super::Signal::Tick).
+    /// Returns `None` if the request is no longer worth sending, for example because the term has ended. After `None`,
+    /// the owner must call [`Machine::step`] with [`Signal::Tick`](super::Signal::Tick).
     pub fn depart(&mut self, now: Now) -> Option<(LockRequest, Duration)> {
         let Sent { request, purpose, at, overtaken } = self.sent.take()?;
         if !self.is_wanted(purpose, now) {
@@ -50,8 +50,8 @@ impl Machine {
 
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Create the renewal again. A watch event that arrived while the renewal was queued may require a read
-            // before the renewal.
+            // Create the renewal again, because a watch event that arrived while it was queued may require a read
+            // first.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);

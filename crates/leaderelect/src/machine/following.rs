@@ -103,8 +103,8 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The server has stored the write. However, the term is measured from when the write was sent, so it would
-            // already be over. Write again, based on the stored record.
+            // The server has stored the write, but too late: a term measured from the sending time would already be
+            // over. Write again, based on the record that the server has stored.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -115,8 +115,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have acquired the lock. Or another program may have changed the object but
-                    // not the record, and the lock is still free.
+                    // Another contender may have acquired the lock. Alternatively, another program may have changed the
+                    // object but not the record, and the lock is still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.act_within(pause, now);
@@ -138,7 +138,8 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
-                // Remember a new holder. This contender has to wait if the lock is deleted before the next read.
+                // Remember a new holder, because this contender has to wait if the lock is deleted before the next
+                // read.
                 Phase::Lost | Phase::Releasing(_)
                     if self.is_newer(&found) == Some(true) && !self.is_of_last_term(&found) =>
                 {
@@ -183,7 +184,7 @@ impl Machine {
             Some(true) => {}
             Some(false) => return,
             None => {
-                // It is unknown which of the two versions is newer, so read the current state.
+                // The order of the two versions is unknown, so read the lock again.
                 let pause = self.config.retry_period / 4;
                 return self.act_within(pause, now);
             }
@@ -225,14 +226,14 @@ impl Machine {
         let same = record.leader_transitions.max(0);
         let more = same.saturating_add(1);
         if self.config.coordinated {
-            // The control plane may be about to assign the expired lock to another contender. If it selects the same
-            // contender again, it writes nothing. Therefore, if another lease duration passes without a write, no other
-            // contender will get the lock.
+            // The control plane may be about to assign the expired lock to another contender. If the control plane
+            // selects the same contender again, it writes nothing. Therefore, if another lease duration passes without
+            // a write, no other contender will get the lock.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader of the deleted lock may not have noticed the deletion yet. Therefore, wait even if the new
-            // lock names this contender as its holder.
+            // The leader of the deleted lock may not have noticed the deletion yet, so wait even if the new lock names
+            // this contender as its holder.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
@@ -256,8 +257,8 @@ impl Machine {
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
-    /// Returns `true` while this contender gives other contenders the chance to acquire the lock first. `since` is when
-    /// the lock became free.
+    /// Returns `true` while this contender gives other contenders the chance to acquire the lock first. `since` is the
+    /// time at which the lock became free.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
@@ -269,7 +270,8 @@ impl Machine {
         record.holder_identity == self.config.identity && record.preferred_holder.is_none()
     }
 
-    /// Returns the record that this contender writes to acquire the lock. `last` is the current record.
+    /// Returns the record that this contender writes to acquire the lock. `last` is the record that the lock currently
+    /// contains.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
         // Do not give up the lock again for a preferred contender that has not acquired it.
         self.preference.yield_to = None;
@@ -316,7 +318,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Returns when the candidate should read the lock again.
+    /// Returns the time at which the candidate should read the lock again.
     ///
     /// - Without a watch, the candidate reads the lock after the usual pause, or earlier if the record expires earlier.
     ///   The pause is at least one `retry_period`.
@@ -343,7 +345,7 @@ impl Machine {
         }
     }
 
-    /// Returns when this contender may acquire the lock at the earliest, according to the last observation.
+    /// Returns the earliest time at which this contender may acquire the lock, according to the last observation.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

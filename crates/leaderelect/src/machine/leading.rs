@@ -18,7 +18,7 @@ impl Machine {
             return LockRequest::Read;
         }
         // If the watch reported that another program has written the object without changing the record, replace this
-        // newer version. Otherwise, the renewal would conflict.
+        // newer version to avoid a conflict.
         if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
             leading.base.repeated_as(&hinted);
         }
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Processes a leader's watch event. The event may be outdated. The leader only reads the lock if an event
+    /// Processes a leader's watch event. Because the event may be outdated, the leader only reads the lock if the event
     /// contradicts the term.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let blind = self.blind_after(&found.record);
@@ -143,8 +143,8 @@ impl Machine {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
-        // client-go's candidates compare times in whole seconds, so they do not notice a second renewal within the same
-        // second. Therefore, a second renewal must not extend the term.
+        // client-go's candidates compare times in whole seconds and do not notice a second renewal within the same
+        // second, so such a renewal must not extend the term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);

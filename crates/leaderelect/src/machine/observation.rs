@@ -8,8 +8,8 @@ use crate::record::{LeaderElectionRecord, LockState};
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
     pub(super) state: LockState,
-    /// When the record was first observed in the current object. Writes that leave the record unchanged do not change
-    /// this time.
+    /// The time at which the record was first observed in the current object. Writes that leave the record unchanged do
+    /// not change this time.
     pub(super) at: Duration,
     confirmed: Duration,
 }
@@ -36,7 +36,7 @@ impl Observation {
 }
 
 impl Machine {
-    /// Returns an age limit for the last observation. If the observation is older,
+    /// Returns an age limit for the last observation. If the observation is older than this limit,
     /// [`is_repeated`](Observation::is_repeated) treats every write as a renewal.
     ///
     /// A candidate that can reach the server observes the lock before this limit, at the latest when the record

@@ -14,7 +14,7 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Returns the configured time limit of a release. Zero means no release.
+    /// Returns the configured time limit of a release, or zero for no release.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
@@ -31,8 +31,8 @@ impl Machine {
         self.begin_release(None, span, now);
     }
 
-    /// Returns when the record of the last term expires. Returns `None` if there is nothing to release, or if it is
-    /// unknown whether the lock contains this record.
+    /// Returns the time at which the record of the last term expires. Returns `None` if there is nothing to release, or
+    /// if it is unknown whether the lock contains this record.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -83,8 +83,8 @@ impl Machine {
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program wrote the object after the read. Read the lock again. Pause first, except after the
-                // first conflict.
+                // Another program wrote the object after the read, so read the lock again. Except after the first
+                // conflict, pause before this read.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;
                 self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };

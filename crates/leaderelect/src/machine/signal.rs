@@ -17,7 +17,7 @@ pub enum Signal {
     Read(Result<Option<LockState>, Failure>),
     /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the object after the write.
     Written(Result<Version, Failure>),
-    /// A message from the watch.
+    /// A message from the watch of the lock.
     Watch(Hint),
     /// The preferred holder has changed.
     Prefer(Preference),
@@ -52,7 +52,7 @@ pub enum Hint {
     MaybeChanged,
     /// The object was deleted.
     Deleted {
-        /// The uid of the object that was deleted.
+        /// The uid of the deleted object.
         uid: String,
     },
 }
@@ -67,7 +67,7 @@ pub enum Instruction {
         /// The request's timeout. After this timeout, the owner must pass [`Failure::unknown`] to the `Machine`.
         timeout: Duration,
     },
-    /// The identity of the new holder of the lock. The identity is empty if the lock is free.
+    /// The identity of the new holder of the lock, which is empty if the lock is free.
     NewLeader(String),
     /// A term begins. Start the leader's work.
     StartLeading {
@@ -89,7 +89,7 @@ pub enum Instruction {
 /// A request to the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockRequest {
-    /// Read the newest state.
+    /// Read the newest state of the lock.
     Read,
     /// Create the object with this record.
     Create(LeaderElectionRecord),

@@ -25,7 +25,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Returns `true` if the time of day has been set back by at least `limit` since this stamp was made. A leader
-    /// makes a new stamp at least once per `limit`. Therefore, a stopped clock never counts as set back.
+    /// makes a new stamp at least once per `limit`, so a stopped clock never counts as set back.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));

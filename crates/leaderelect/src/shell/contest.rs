@@ -1,4 +1,4 @@
-//! A [`Contest`]: a [`Machine`], and the state for executing its instructions.
+//! A [`Contest`], which combines a [`Machine`] with the state for executing its instructions.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -197,9 +197,9 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// Returns a future that sends the request. The deadline of the term is measured from when the `Machine` created
-    /// the request or `depart` was called. If the future is first polled too late, for example after a suspend, the
-    /// request is not sent, because the term may be over.
+    /// Returns a future that sends the request. The deadline of the term is measured from the time at which the
+    /// `Machine` created the request or `depart` was called. If the future is first polled too late, for example after
+    /// a suspend, the request is not sent, because the term may be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());

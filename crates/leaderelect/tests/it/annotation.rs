@@ -156,7 +156,7 @@ async fn stop_during_a_renewal_releases_both_kinds() {
             let server = server();
             let elector = contend(locks(&server).into_iter().nth(kind).unwrap());
             pass(0.1).await;
-            // The fault hits the renewal at second 2.0.
+            // The fault affects the renewal at second 2.0.
             server.faults().next([fault.clone()]);
             pass(2.0).await;
             elector.stop.cancel();

@@ -22,7 +22,7 @@ pub(crate) struct ClientGo {
     next_try: Duration,
     /// The end of the current renewal round, or of the next round if no round is in progress.
     round_ends: Option<Duration>,
-    /// The time limit for the release. `None` until the elector was cancelled.
+    /// The time limit for the release, or `None` if the elector was not cancelled.
     releases_until: Option<Duration>,
     /// Whether the model uses its own lease duration instead of the duration in the record, like client-go before 1.27.
     counts_by_its_own: bool,

@@ -1,4 +1,4 @@
-//! An elector in a separate task. The leader's work logs what it does.
+//! A contender for tests: an elector in a separate task, whose work logs its actions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
     /// How long the leader's work continues after the elector has asked it to finish.
     pub(crate) drain: Duration,
-    /// The leader's work ends on its own after this time.
+    /// The time after which the leader's work ends on its own.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,

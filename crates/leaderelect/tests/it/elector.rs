@@ -38,8 +38,8 @@ async fn lost_response_to_first_write_is_resolved_by_reading() {
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
-    // The deadline is measured from when the create request was sent. The create request was sent immediately, and
-    // timed out after a third of the deadline.
+    // The deadline is measured from the time at which the create request was sent. This request was sent immediately,
+    // and timed out after a third of the deadline.
     a.client.faults().cut_off();
     pass(30.0).await;
     let story = a.story.take();

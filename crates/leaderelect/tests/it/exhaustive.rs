@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Peer {
     machine: Machine,
     rate: f64,
-    /// The request in flight, and when it times out.
+    /// The request in flight, and the time at which it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
     /// A write that has timed out, but that the server may still execute.

@@ -89,7 +89,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions.last(), Some(&Instruction::Finish));
 }
 
-/// The server stores the renewal. The response either shows this or is lost.
+/// The server stores the renewal. The response either confirms this renewal or is lost.
 #[test]
 fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };

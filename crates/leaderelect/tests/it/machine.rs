@@ -62,7 +62,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The lock still contains the old record. Therefore, the write was not executed, and no term has begun.
+        // The lock still contains the old record, so the write was not executed, and no term has begun.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -308,7 +308,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns when the `Machine` creates the lock, in seconds, if no read finds a lock.
+/// Returns the time, in seconds, at which the `Machine` creates the lock if no read finds a lock.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
@@ -321,7 +321,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// Another holder may have acquired the lock after this candidate's last read, so the candidate waits for it.
+/// Another holder may have acquired the lock after this candidate's last read, so the candidate waits for this holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -336,7 +336,7 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
 }
 
 /// Another holder's lock was created and deleted before the server executes a late create request. The other holder may
-/// not have noticed the deletion.
+/// not have noticed the deletion of its lock.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {

@@ -141,7 +141,7 @@ fn checker_finds_two_client_go_leaders_on_suspended_machines() {
 
 #[test]
 fn checker_finds_two_client_go_leaders_when_it_releases() {
-    // In client-go, the leader's work ends only after the release. The release overwrites any record.
+    // In client-go, the leader's work ends only after the release, which overwrites any record.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }

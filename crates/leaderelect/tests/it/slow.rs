@@ -177,7 +177,7 @@ async fn stop_releases_a_hundred_leases_on_slow_server() {
     }
 }
 
-/// The deadline is measured from when a queued renewal is sent. The record contains this time.
+/// The deadline is measured from the time at which a queued renewal is sent. The record contains this sending time.
 #[tokio::test(start_paused = true)]
 async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();

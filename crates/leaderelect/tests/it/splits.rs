@@ -1,4 +1,4 @@
-//! Tests that reproduce bugs of other electors. Each bug caused two leaders.
+//! Tests that reproduce bugs of other electors. Each of these bugs caused two leaders at the same time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

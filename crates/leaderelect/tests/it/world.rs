@@ -37,8 +37,8 @@ pub(crate) struct Chaos {
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Whether wall clocks are set to the wrong time. Cannot be combined with `suspends`, because a paused virtual
-    /// machine with a wrong wall clock has no correct clock.
+    /// Whether wall clocks are set to the wrong time. This fault cannot be combined with `suspends`, because a paused
+    /// virtual machine with a wrong wall clock has no correct clock.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,

@@ -1,4 +1,4 @@
-//! Tests of an audit's findings.
+//! Tests of the findings that an audit reports.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::{NAME, NAMESPACE, put};
 
-/// A lock and its audit. The audit reads the lock every half second. If `watched` is `true`, the audit also receives
-/// each write from a watch.
+/// A lock and its audit, which reads the lock every half second. If `watched` is `true`, the audit also receives each
+/// write from a watch.
 struct Bench {
     audit: Audit,
     watched: bool,
@@ -70,7 +70,8 @@ impl Bench {
         findings.filter(|finding| !matches!(finding, Finding::Began { .. } | Finding::Ended { .. })).collect()
     }
 
-    /// Writes the records of a term of `holder`, with a renewal every two seconds. The last renewal is written now.
+    /// Writes the records of a term of `holder`, with a renewal every two seconds. The last of these renewals is
+    /// written now.
     fn lead(&mut self, holder: &str, transitions: i32, renewals: u32) {
         for renewal in 0..=renewals {
             let acquired = self.now.as_secs_f64() - f64::from(renewal) * 2.0;
@@ -124,7 +125,7 @@ fn auditor_reports_terms_ends_and_gaps() {
         );
         assert!(lines[2].starts_with("b leads, change 2, after 3."), "{lines:?}");
         assert!(lines[3].starts_with("b lost the lock to a successor after 20."), "{lines:?}");
-        // The time without a leader is measured from the last renewal.
+        // The time without a leader starts with the last renewal.
         assert!(lines[4].starts_with("c leads, change 3, after 20."), "{lines:?}");
         let seen = bench.audit.summary();
         assert_eq!((seen.terms, seen.unsafe_findings), (3, 0), "{seen:?}");
@@ -201,7 +202,7 @@ fn resumed_term_is_reported_despite_a_silent_watch() {
     bench.put(LeaderElectionRecord { renew_time: time(25.0), ..of_a });
     bench.pass(1.0);
     assert_eq!(bench.faults(), [Finding::Resumed { holder: "a".into(), after: "b".into() }]);
-    // When the watch reports events again, the audit relies on the watch again.
+    // Let the watch report events again, so that the audit relies on the watch again.
     bench.watched = true;
     bench.lead("c", 3, 1);
     bench.pass(1.0);
@@ -210,7 +211,8 @@ fn resumed_term_is_reported_despite_a_silent_watch() {
     assert!(faults.iter().any(|fault| matches!(fault, Finding::TakenEarly { by, .. } if by == "d")), "{faults:?}");
 }
 
-/// The control plane clears the acquire time and does not count transitions, and client-go keeps both.
+/// In the records of this test, the control plane clears the acquire time and does not count transitions, and client-go
+/// keeps both.
 #[test]
 fn holder_assigned_again_by_control_plane_has_not_resumed() {
     for (is_cleared, strategy) in [(true, None), (false, Some("OldestEmulationVersion"))] {
@@ -259,8 +261,8 @@ fn unusable_records_are_reported_once_per_term() {
     let findings = bench.faults();
     let kinds: Vec<_> =
         findings.iter().map(|finding| format!("{finding:?}")).map(|text| text[..8].to_owned()).collect();
-    // The first renewal has a `renewTime` in a new second. All later renewals have a `renewTime` in the same second, so
-    // they do not count as renewals.
+    // Only the first renewal has a `renewTime` in a new second. All later renewals have a `renewTime` in this second,
+    // so they do not count as renewals.
     assert_eq!(kinds, ["NoDurati", "Skewed {", "Invisibl", "Miscount"], "{findings:?}");
 }
 

@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// A list of requirements for the fields of an object. The selector matches objects that meet all of the requirements.
-/// The default selector matches all objects.
+/// A list of requirements for the fields of an object. The selector matches objects that meet all of these
+/// requirements. The default selector matches all objects.
 ///
 /// The string form of a field selector consists of `field=value`, `field==value` and `field!=value`, separated by
-/// commas. A missing field is treated as `""`. For a field that is not a string, the comparison uses its JSON text. The
-/// supported fields depend on the kind: `metadata.name` works for all kinds, and `metadata.namespace` for most. For
-/// example, pods also support `spec.nodeName` and `status.phase`.
+/// commas. A missing field is treated as `""`. A field that is not a string is compared by its JSON text. The supported
+/// fields depend on the kind: `metadata.name` works for all kinds, and `metadata.namespace` for most. For example, pods
+/// also support `spec.nodeName` and `status.phase`.
 ///
 /// In values, the characters `\`, `,` and `=` are escaped as `\\`, `\,` and `\=`. Whitespace is significant. Empty
-/// parts between commas are ignored.
+/// requirements between commas are ignored.
 ///
 /// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and have the same string
 /// form.
@@ -109,9 +109,9 @@ impl FromStr for FieldSelector {
     ///
     /// # Errors
     ///
-    /// Returns an error if a part has no operator, or if a value contains an unescaped `,` or `=` or an invalid escape
-    /// sequence. If several parts are invalid, the error describes the alphabetically first one. The message is the
-    /// same as kube-apiserver's.
+    /// Returns an error if a requirement has no operator, or if a value contains an unescaped `,` or `=` or an invalid
+    /// escape sequence. If several requirements are invalid, the error describes the first one in alphabetical order.
+    /// The message is the same as kube-apiserver's.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
@@ -123,7 +123,7 @@ impl FromStr for FieldSelector {
             Ok(FieldRequirement { field: field.into(), value, equals })
         };
         let requirements = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // Like Kubernetes, ignore a part that consists only of an operator.
+        // Like Kubernetes, ignore a requirement that consists only of an operator.
         Ok(requirements.into_iter().filter(|read| !(read.field.is_empty() && read.value.is_empty())).collect())
     }
 }

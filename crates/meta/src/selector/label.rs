@@ -7,8 +7,8 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// A list of requirements for the labels of an object. The selector matches objects that meet all of the requirements.
-/// The default selector matches all objects.
+/// A list of requirements for the labels of an object. The selector matches objects that meet all of these
+/// requirements. The default selector matches all objects.
 ///
 /// | text | method | matches if the label |
 /// |---|---|---|
@@ -21,12 +21,12 @@ use super::{InvalidSelector, parse, quoted};
 /// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
 /// Requirements are separated by commas. Whitespace is allowed everywhere except inside words. A missing value means
-/// the empty string, as in `key=`, `key in ()` and `key in (a,)`. The words `in` and `notin` are only treated as
-/// operators after a key. Elsewhere, they are ordinary words. Numbers in `>` and `<` requirements must fit into an
-/// `i64`.
+/// the empty string, as in `key=`, `key in ()` and `key in (a,)`. The words `in` and `notin` are operators only after a
+/// key, and ordinary words elsewhere. Numbers in `>` and `<` requirements must fit into an `i64`.
 ///
 /// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and have the same string
-/// form. Requirements are not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
+/// form. Requirements are not simplified in any other way. As in Kubernetes, `a=b` and `a in (b)` are different
+/// selectors.
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ use super::{InvalidSelector, parse, quoted};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// Sorted, without duplicates.
+    /// The requirements, sorted and without duplicates.
     requirements: Vec<LabelRequirement>,
 }
 
@@ -143,8 +143,8 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// Returns an error if `key` is not a valid label key, or if `bound` is negative. A label value cannot start with a
-    /// sign.
+    /// Returns an error if `key` is not a valid label key, or if `bound` is negative. A negative `bound` is invalid,
+    /// because a label value cannot start with a minus sign.
     pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }
@@ -177,7 +177,7 @@ impl LabelSelector {
     }
 
     /// Returns `true` if this selector requires a label to be both present and absent, like [`nothing`](Self::nothing).
-    /// Other contradictions are not detected.
+    /// This method does not detect other contradictions between requirements.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
             pair[0].key == pair[1].key
@@ -214,7 +214,7 @@ impl FromStr for LabelSelector {
     /// # Errors
     ///
     /// Returns an error if the syntax is invalid, or if a label key or label value is invalid. The error describes the
-    /// first problem, with the same message as kube-apiserver.
+    /// first problem in the text, with the same message as kube-apiserver.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         Ok(parse::requirements(text)?.into_iter().collect())
     }
@@ -245,7 +245,7 @@ impl fmt::Display for LabelSelector {
 pub struct LabelRequirement {
     key: String,
     operator: SelectorOperator,
-    /// Sorted, without duplicates.
+    /// The values, sorted and without duplicates.
     values: Vec<String>,
 }
 
@@ -277,8 +277,8 @@ impl LabelRequirement {
     ///
     /// - Returns an error if `key` is not a valid label key, or if a value is not a valid label value.
     /// - Returns an error if `operator` does not accept the number of values in `values`. `In` and `NotIn` require at
-    ///   least one value. `Exists` and `DoesNotExist` require that there are no values. All other operators require
-    ///   exactly one value.
+    ///   least one value. `Exists` and `DoesNotExist` require that there are no values. All other operators require a
+    ///   single value.
     /// - Returns an error if the value of `GreaterThan` or `LessThan` is not an integer.
     ///
     /// The error lists all problems, in the same words as Kubernetes' `NewRequirement`.
@@ -350,7 +350,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Returns the problems of a requirement, in the same order as Kubernetes.
+/// Returns the problems of a requirement, in the same order as in Kubernetes.
 fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let key_faults = label_key_faults(key);

@@ -1,11 +1,11 @@
 //! Validates label keys and values. The error messages match Kubernetes' `IsQualifiedName` and `IsValidLabelValue`.
 
-/// Returns why `key` is not a valid label key. The list is empty if the key is valid. A label key has the form `name`
-/// or `prefix/name`.
+/// Returns the reasons why `key` is not a valid label key, or an empty list if the key is valid. A label key has the
+/// form `name` or `prefix/name`.
 ///
 /// The prefix is a DNS subdomain of at most 253 bytes, with dots between its parts. Each part consists of lower-case
-/// letters, digits and `-`, and starts and ends with a letter or a digit. The name has at most 63 bytes. The name
-/// consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter or a digit.
+/// letters, digits and `-`, and starts and ends with a letter or a digit. The name has at most 63 bytes, consists of
+/// letters, digits, `-`, `_` and `.`, and starts and ends with a letter or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match key.split_once('/') {
@@ -35,8 +35,8 @@ pub fn label_key_faults(key: &str) -> Vec<String> {
     faults
 }
 
-/// Returns why `value` is not a valid label value. The list is empty if the value is valid. A valid label value is
-/// empty or follows the same rules as the name in a label key.
+/// Returns the reasons why `value` is not a valid label value, or an empty list if the value is valid. A valid label
+/// value is empty or follows the same rules as the name in a label key.
 pub fn label_value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > LONGEST {
@@ -48,8 +48,8 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     faults
 }
 
-/// Returns why `prefix` is not a DNS subdomain. The length is limited in bytes, whereas the length of object names is
-/// limited in characters.
+/// Returns the reasons why `prefix` is not a DNS subdomain. The length of a prefix is limited in bytes, whereas the
+/// length of an object name is limited in characters.
 fn prefix_faults(prefix: &str) -> Vec<String> {
     const LONGEST: usize = 253;
     let mut faults = Vec::new();

@@ -51,7 +51,8 @@ impl<'a> Parser<'a> {
         }
         let faults = label_key_faults(key);
         if !faults.is_empty() {
-            // Kubernetes prefixes this message with a field path, which is nil here and is printed as `<nil>`.
+            // Kubernetes prefixes this message with a field path, which is nil for label selectors and is printed as
+            // `<nil>`.
             return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), faults.join("; ")));
         }
         let (operator, values) = match self.peek() {
@@ -80,7 +81,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses the values in parentheses. Returns sorted, unique values. A missing value means the empty string.
+    /// Parses the values in parentheses, and returns them sorted and without duplicates. A missing value means the
+    /// empty string.
     fn set(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             "(" => {}

@@ -1,4 +1,4 @@
-//! Label selectors that are part of objects and consist of `matchLabels` and `matchExpressions`.
+//! Label selectors in the fields of an object, which consist of `matchLabels` and `matchExpressions`.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,8 @@ pub struct LabelSelectorSpec {
 pub struct LabelSelectorExpression {
     /// The label key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding accepts any text. [`LabelSelector::from_spec`] rejects unknown operators.
+    /// The operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding accepts any operator, but
+    /// [`LabelSelector::from_spec`] rejects unknown operators.
     pub operator: String,
     /// The values, which must be empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]

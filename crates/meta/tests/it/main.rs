@@ -1,5 +1,5 @@
-//! Tests that matching a selector does not allocate. The allocator counts the allocations of the entire process, so
-//! this test needs its own binary.
+//! Tests that matching a selector does not allocate. The counting allocator counts the allocations of the entire
+//! process, so this test needs its own binary.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;

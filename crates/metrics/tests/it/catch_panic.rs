@@ -10,13 +10,13 @@ static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
 static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
 
-/// The operation that panics.
+/// The operation during which the test provider panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
     Used,
     Dropped,
-    /// Using an instrument panics, and dropping the payload of that panic panics too.
+    /// Using an instrument panics, and dropping the payload of this panic panics too.
     Twice,
 }
 

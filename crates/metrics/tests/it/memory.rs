@@ -109,8 +109,8 @@ fn missing_label_panics() {
     InMemoryProvider::new().histogram(&TIME, &["a"]);
 }
 
-/// The test component holds its lock while it creates and uses instruments. The functions of its pulled gauges acquire
-/// the same lock.
+/// The test component holds its lock while it creates and uses instruments. The functions of the component's pulled
+/// gauges acquire the same lock.
 #[test]
 fn concurrent_scrapes_and_components_do_not_deadlock() {
     let memory = InMemoryProvider::new();

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-/// The fields that specify the type of an object. Decoded objects may not have these fields.
+/// The fields that specify the type of an object. Decoded objects may lack these fields.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
-/// The list of conditions. The server merges the items of this list by their `type`.
+/// The path of the list of conditions. The server merges the items of this list by their `type`.
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 
 type Visit<'a> = dyn FnMut(&[String], Option<&Value>, &Value) + 'a;
 
 /// Calls `visit` for each field of `applied` that is missing in `live` or has a different value in `live`. The arguments
-/// are the path, the live value and the applied value.
+/// of `visit` are the path, the live value and the applied value.
 pub(super) fn visit_differences(live: &Value, applied: &Value, visit: &mut Visit<'_>) {
     let mut path = Vec::new();
     match applied {

@@ -75,8 +75,8 @@ impl<K: Resource> Context<K> {
     }
 
     /// Returns the cached objects of type `T` that match `selector`, in no particular order. If `T` and the reconciled
-    /// object are namespaced, only objects in the namespace of the reconciled object are returned. Otherwise, objects
-    /// in all cached namespaces are returned.
+    /// object are namespaced, only objects in the namespace of the reconciled object are returned. If `T` or the
+    /// reconciled object is cluster-scoped, this method returns objects in all cached namespaces.
     ///
     /// # Errors
     ///
@@ -160,8 +160,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns the namespace in which objects of type `T` are looked up by name: the namespace of the reconciled
-    /// object, or `None` if `T` or the reconciled object is cluster-scoped.
+    /// Returns the namespace of the reconciled object, in which objects of type `T` are looked up by name. Returns
+    /// `None` if `T` or the reconciled object is cluster-scoped.
     fn namespace_of<T: Resource>(&self) -> Option<&str> {
         self.key().namespace().filter(|_| T::Scope::SCOPE == Scope::Namespaced)
     }
@@ -182,8 +182,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Checks that `cached` covers `namespace`. Otherwise, a read in an uncached namespace would find nothing, and an
-    /// apply would not notice the changes of other writers. Error messages mention `verb`.
+    /// Checks that `cached` covers `namespace`. Without this check, a read in an uncached namespace would find nothing,
+    /// and an apply would not notice the changes of other writers. Error messages mention `verb`.
     pub(super) fn check_namespace<T: Resource>(
         &self,
         verb: &str,

@@ -28,18 +28,19 @@ impl<K: Resource> Context<K> {
     /// `child`, the controller gives up the ownership of this field. Fields that are `null` are treated as missing. If
     /// another writer repeatedly changes a field, [a log line and an Event](crate#writers-that-undo-each-other) name
     /// the writer and the field. No request is sent if `child` equals the last child that was successfully applied in
-    /// this leadership term. In addition, all fields of the cached object must still have the values that the server
-    /// stored for that apply. The server may store a different value than `child` contains, for example `1` instead of
-    /// `1000m` for a quantity. Each child is therefore applied once after the process has started, and once in each new
-    /// leadership term, because another leader may have applied other fields. If the server does not store a field
-    /// under its name, such as the `stringData` of a Secret, the child is also applied again after each change of the
-    /// object.
+    /// this leadership term. A request is sent, however, if a field of the cached object no longer has the value that
+    /// the server stored for the last apply. The server may store a different value than `child` contains, for example
+    /// `1` instead of `1000m` for a quantity. Each child is therefore applied once after the process has started, and
+    /// once in each new leadership term, because another leader may have applied other fields. If the server does not
+    /// store a field under its name, such as the `stringData` of a Secret, the child is also applied again after each
+    /// change of the object.
     ///
     /// # Errors
     ///
     /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no
     ///   name, or if the reconciled object cannot be the child's owner. A namespaced object can only own objects in its
-    ///   namespace, and an object cannot own itself. For other objects, see [`apply_unowned`](Self::apply_unowned).
+    ///   namespace, and an object cannot own itself. For objects without an owner reference, see
+    ///   [`apply_unowned`](Self::apply_unowned).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
     /// - An error if another object controls the child, or if the owner does not exist. Before a child is created, an
     ///   additional request checks that the owner exists.
@@ -151,7 +152,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Records an apply. The uid is removed first, because it is only a precondition of the request.
+    /// Records an apply. Removes the uid from the configuration first, because the uid is only a precondition of the
+    /// request.
     fn remember<T: Resource + Serialize>(&self, apply: Apply<'_>, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
@@ -169,12 +171,12 @@ impl<K: Resource> Context<K> {
     /// To keep the transition times of conditions, build them with [`ready`](Self::ready),
     /// [`not_ready`](Self::not_ready) or [`conditions`](Self::conditions).
     ///
-    /// Only the `status.conditions` of this field manager are applied: the conditions that this reconciliation has set
-    /// or changed, and the conditions that the field manager had set before. Conditions of other field managers that
-    /// the reconciler has only read are not applied. The cached values of these conditions may be outdated, and an
-    /// apply would overwrite newer values. If other field managers have set conditions, each change of the status
-    /// requires an additional request that reads the `managedFields`. If the list of conditions is atomic in the
-    /// schema, all conditions are applied.
+    /// Only the `status.conditions` of this field manager are applied. These are the conditions that this
+    /// reconciliation has set or changed, and the conditions that the field manager had set before. Conditions of other
+    /// field managers that the reconciler has only read are not applied. The cached values of these conditions may be
+    /// outdated, and an apply would overwrite newer values. If other field managers have set conditions, each change of
+    /// the status requires an additional request that reads the `managedFields`. If the list of conditions is atomic in
+    /// the schema, all conditions are applied.
     ///
     /// # Errors
     ///
@@ -429,7 +431,7 @@ impl<K: Resource> Context<K> {
 /// A field that another writer has changed since it was last applied.
 struct Overwritten {
     path: Vec<String>,
-    /// The other field managers of the field. Empty if no report is due or if they are unknown.
+    /// The other field managers of the field, or an empty list if no report is due or if the managers are unknown.
     others: Vec<String>,
 }
 

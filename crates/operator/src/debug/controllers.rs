@@ -9,7 +9,7 @@ use super::text::{seconds, shortened, time};
 const KEYS: usize = 10;
 /// The maximum number of keys in all lists of the same kind, for all controllers together.
 const KEYS_IN_ALL: usize = 200;
-/// The maximum number of causes for each key in a list. When a single key is explained, all its causes are included.
+/// The maximum number of causes for each key in a list. The explanation of a single key includes all its causes.
 const CAUSES: usize = 3;
 
 /// Returns the maximum number of keys in each list. The limit bounds the size of the response.

@@ -45,12 +45,12 @@ pub(super) struct Check {
 #[derive(Serialize)]
 pub(super) struct Lease {
     pub(super) lease: String,
-    /// An empty string means that no replica holds the lease. `None` until the lease is first read.
+    /// An empty string means that no replica holds the lease, and `None` means that the lease has not been read yet.
     pub(super) holder: Option<String>,
     pub(super) is_leader: bool,
     /// The time until this replica's leadership term ends, if the lease is not renewed.
     pub(super) seconds_left: Option<f64>,
-    /// The last error of a request for the lease. `None` if they succeed.
+    /// The last error of a request for the lease, or `None` if these requests succeed.
     pub(super) last_error: Option<String>,
 }
 

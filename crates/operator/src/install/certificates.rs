@@ -1,5 +1,6 @@
-//! Certificates belong to the cluster and not to a particular build. A build therefore also replaces the CA certificates
-//! in the objects of a newer build if the webhooks of both builds have the same server.
+//! Copies CA certificates to the objects of a newer build, because certificates belong to the cluster and not to a
+//! build. A build therefore also replaces the CA certificates in the objects of a newer build if the webhooks of both
+//! builds have the same server.
 
 use http::Uri;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Installs webhook configurations. Like definitions, configurations of a newer build are kept.
+//! Installs webhook configurations. As with definitions, this build keeps the configurations of a newer build.
 
 use std::cmp::Ordering;
 

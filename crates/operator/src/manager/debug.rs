@@ -10,15 +10,15 @@ impl Manager {
     ///
     /// The page shows the current state of the manager's queues, informers, leases and shards, and lists failing, slow
     /// and frequently reconciled keys. For each key, the page shows the causes of its reconciliations. To explain a
-    /// single key, search for it on the page. Each response is computed on request. No data is collected in advance.
-    /// The size of a response is limited, and computing it does not interrupt the workers.
+    /// single key, search for it on the page. The manager computes each response on request, and collects no data in
+    /// advance. The size of a response is limited, and computing it does not interrupt the workers.
     ///
     /// # Security
     ///
     /// The page is visible to every client that can reach the address. The page contains the names of objects and
     /// replicas, and errors from reconcilers and the API server. The page does not contain the contents of objects or
-    /// credentials. Error messages must not contain secrets. To restrict access, use a NetworkPolicy. To disable the
-    /// page, pass `false`.
+    /// credentials. Error messages must therefore not contain secrets. To restrict access, use a NetworkPolicy. To
+    /// disable the page, pass `false`.
     ///
     /// # The members of `/debug.json`
     ///

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) enum Progress {
     #[default]
     Done,
-    /// The first attempt is running. Contains what the installation waits for.
+    /// The first attempt is running. The text names the condition that the installation waits for.
     Waits(String),
     /// The last attempt failed. Contains the reason.
     Fails(String),
@@ -72,7 +72,7 @@ pub(super) struct Installations {
     /// The clusters. The first element is the manager's own cluster.
     #[cfg(feature = "webhook")]
     clusters: Vec<Cluster>,
-    /// The state of each cluster, in the same order.
+    /// The state of each cluster, in the order of the clusters.
     progress: watch::Receiver<Vec<Progress>>,
     /// Whether the manager has controllers or definitions in several clusters.
     has_others: bool,

@@ -65,7 +65,7 @@ impl Registered {
 pub(super) struct Authority {
     files: CertificateFiles,
     registered: Vec<u8>,
-    /// The problem of the last read.
+    /// The problem that occurred in the last read, if any.
     problem: Option<String>,
 }
 

@@ -84,9 +84,9 @@ impl Manager {
         self
     }
 
-    /// Adds a controller whose objects are divided into `shards` shards. The replicas share the shards. Each shard has
-    /// one leader at a time. If a replica stops or dies, the other replicas take over its shards. Use several shards
-    /// per replica, so that all replicas get a similar number of objects.
+    /// Adds a controller whose objects are divided into `shards` shards. The shards are distributed among the replicas.
+    /// Each shard has one leader at a time. If a replica stops or dies, the other replicas take over its shards. Use
+    /// several shards per replica, so that all replicas get a similar number of objects.
     ///
     /// `controller` returns the controller for one shard, and must return an equivalent controller on each call. The
     /// hash of a key determines its shard. Keys from children and triggers use the same hash, so one replica does all

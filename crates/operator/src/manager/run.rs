@@ -196,8 +196,8 @@ impl Manager {
     }
 }
 
-/// Runs the underlying manager. The second value is the time at which a stop was requested or a component failed.
-/// `None` means that neither has happened.
+/// Runs the underlying manager. The second value is the time at which a stop was requested or a component failed. The
+/// second value is `None` if neither has happened.
 async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<(), ManagerError>, Option<Instant>) {
     let mut run = pin!(engine.run_and_cancel(stop));
     tokio::select! {

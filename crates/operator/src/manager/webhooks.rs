@@ -1,4 +1,4 @@
-//! A manager's webhooks. Webhooks, which each replica serves and registers in the cluster.
+//! The webhooks of a manager, which each replica serves and registers in the cluster.
 
 use std::cmp::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -42,7 +42,7 @@ pub(super) struct Served {
     /// The definitions with a conversion webhook, and their clusters. The CA certificates are part of the definitions.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
     version: Option<String>,
-    /// Why the readiness check fails. `None` after the webhooks have been registered.
+    /// Why the readiness check fails, or `None` after the webhooks have been registered.
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
@@ -74,8 +74,8 @@ impl Manager {
     /// [`replace_newer_definitions`](Self::replace_newer_definitions).
     ///
     /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service
-    /// of the webhooks. Otherwise, the manager could never become ready. The manager becomes ready after its caches are
-    /// filled, and filling the caches requires working conversion webhooks.
+    /// of the webhooks. Without this setting, the manager could never become ready. The manager becomes ready after its
+    /// caches are filled, and filling the caches requires working conversion webhooks.
     ///
     /// # Examples
     ///
@@ -178,8 +178,8 @@ impl Served {
     }
 
     /// Reapplies the configurations and definitions when the CA certificates change. Each cluster has its own task, so
-    /// that an unreachable cluster does not delay the other clusters. A task starts after the installation in its
-    /// cluster. Otherwise, the installation could later restore the old certificates. Dropping the returned handles
+    /// that an unreachable cluster does not delay the other clusters. Each task starts after the installation in its
+    /// cluster, because the installation could otherwise restore the old certificates. Dropping the returned handles
     /// aborts the tasks.
     pub(super) fn keep_registered(
         &self,

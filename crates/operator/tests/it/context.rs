@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::support::{ConfigMap, Running, Spec, Status, Website, World, eventually, map, soon};
 
-/// Runs a controller whose reconciler calls `probe`, and returns the first result of `probe`. Returns the first result.
+/// Runs a controller whose reconciler calls `probe`, and returns the first result of `probe`.
 async fn probe<T, Fut>(
     world: &World,
     owns: bool,
@@ -88,7 +88,8 @@ struct Tenant {
     status: Option<serde_json::Value>,
 }
 
-/// Creates a cluster-scoped tenant, and runs a controller whose reconciler calls `probe`. Returns the first result.
+/// Creates a cluster-scoped tenant, and runs a controller whose reconciler calls `probe`. Returns the first result of
+/// `probe`.
 async fn probe_tenant<T, Fut>(
     world: &World,
     builder: ControllerBuilder<Tenant>,

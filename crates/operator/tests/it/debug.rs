@@ -76,7 +76,7 @@ async fn json_shows_the_state_after_known_events() {
     troubles.stop().await;
 }
 
-/// [`HOSTILE`] as shown on the page. Only the control character is different.
+/// The text [`HOSTILE`] as the page shows it. Only the control character of the text is different.
 const HOSTILE_SHOWN: &str = "</script><img src=x onerror=alert(1)>\"'&\u{fffd}[31m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

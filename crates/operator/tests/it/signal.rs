@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Website, World, soon};
 
-/// The environment variable that is set in the child process.
+/// The environment variable that marks the child process.
 const CHILD: &str = "PINTLE_TEST_SIGNAL_CHILD";
 /// The line that the child process prints when it is ready to receive the signal.
 const READY: &str = "reconciling default/blog";
 const LIMIT: Duration = Duration::from_millis(500);
-/// The timeout of the tests. The value is much longer than the shutdown timeout, because the machine may be busy, and
-/// much shorter than the blocking work.
+/// The timeout of the tests. This timeout is much longer than the shutdown timeout, because the machine may be busy,
+/// and much shorter than the blocking work.
 const SOON: Duration = Duration::from_secs(20);
 const WORK: Duration = Duration::from_secs(90);
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::http::{free_address, get};
 use crate::support::{Running, World, eventually};
 
-/// The environment variable that is set in the child process.
+/// The environment variable that marks the child process.
 const CHILD: &str = "PINTLE_TEST_UNDECODABLE_CHILD";
 
 /// A type with the required field `owner`. The installed definition does not require the field.

@@ -73,7 +73,7 @@ async fn download(pods: &Api<Pod>, pod: &str, path: &str, folder: &Path) -> anyh
     let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
     let parent = if parent.is_empty() { "/" } else { parent };
     let mut pack = pods.exec(pod, ["tar", "-cf", "-", "-C", parent, name], &ExecOptions::default()).await?;
-    // The archive is untrusted. `tar` rejects file names outside of the target directory.
+    // The archive is untrusted, but `tar` rejects file names outside of the target directory.
     let mut unpack = Command::new("tar");
     unpack.args(["-xf", "-", "--no-same-owner", "-C"]).arg(folder).stdin(Stdio::piped());
     let mut unpack = unpack.kill_on_drop(true).spawn()?;

@@ -5,8 +5,8 @@
 //! cargo run --example lock_audit -- leases kube-system/kube-scheduler
 //! ```
 //!
-//! The first argument is the kind of the lock, as in `--leader-elect-resource-lock`. The lock is only read and watched.
-//! Ctrl-C ends the program. If the program detects an unsafe change, it exits with an error.
+//! The first argument is the kind of the lock, as in `--leader-elect-resource-lock`. The program only reads and watches
+//! the lock. Ctrl-C ends the program. If the program detects an unsafe change, it exits with an error.
 //!
 //! Without arguments, the program runs a demo on an embedded server, where an intruder takes the lock from its holder.
 #![allow(clippy::print_stdout, reason = "a command line program")]

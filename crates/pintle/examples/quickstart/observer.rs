@@ -57,7 +57,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // Call `also` first. The count then includes every change that `also` has observed.
+            // Call `also` first, so that the count includes every change that `also` has observed.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

@@ -30,7 +30,7 @@ pub(crate) struct Spec {
     pub(crate) replicas: i32,
     #[serde(default)]
     pub(crate) theme: Theme,
-    /// The text of each page. The names become keys in a ConfigMap.
+    /// The text of each page. The page names become keys in a ConfigMap.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 100, "x-kubernetes-validations" = [{"rule": "self.all(name, name.matches('^[-._a-zA-Z0-9]+$'))"}]))]
     pub(crate) pages: BTreeMap<String, String>,

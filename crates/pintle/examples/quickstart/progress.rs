@@ -9,7 +9,8 @@ use std::time::Instant;
 pub(crate) struct Progress {
     started: Instant,
     terminal: bool,
-    /// The current progress bar. Empty if there is no progress bar. The lock also serializes the output.
+    /// The text of the current progress bar, or an empty string without a progress bar. The lock also serializes the
+    /// output.
     live: Mutex<String>,
 }
 

@@ -12,17 +12,17 @@ pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     metrics: InMemoryProvider,
-    /// How long keys were queued until a worker took them. `None` until the replica is killed.
+    /// How long keys were queued until a worker took them, or `None` until the replica is killed.
     waited: Option<Distribution>,
     stop: CancellationToken,
-    /// `None` after the task has ended.
+    /// The task of the replica, or `None` after the task has ended.
     task: Option<JoinHandle<()>>,
 }
 
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
     pub(crate) retries: u64,
-    /// How long keys were queued until a worker took them, in seconds. `None` before the first key.
+    /// How long keys were queued until a worker took them, in seconds, or `None` before the first key.
     pub(crate) waited: Option<Distribution>,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the operator with an API server in the same process. No cluster is needed.
+//! Tests of the operator with an API server in the same process. The tests need no cluster.
 
 use std::path::Path;
 use std::time::Duration;

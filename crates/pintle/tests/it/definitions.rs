@@ -49,7 +49,7 @@ thing!(CrdFlattened, Flattened);
 thing!(CrdExtended, Extended);
 
 /// Creates the definition of `T` and the valid object `object`. Checks that the server rejects each change in
-/// `invalid`. Finally deletes the definition.
+/// `invalid`, and finally deletes the definition.
 async fn try_out<T>(client: &RestClient, object: T, invalid: &[(&str, Value)])
 where
     T: CustomResource + Serialize + for<'de> Deserialize<'de> + Send + Sync + 'static,

@@ -198,8 +198,8 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // Longer than the bookmark interval. On a slow machine, a working watch may be silent for longer than this timeout.
-    // The informer then restarts the watch.
+    // This timeout is longer than the bookmark interval. On a slow machine, a working watch may be silent for longer
+    // than this timeout, and the informer then restarts the watch.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),

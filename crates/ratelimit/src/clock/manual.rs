@@ -10,7 +10,8 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex};
 use crate::wake::{call_all, pass_on};
 
-/// A clock that advances only when a test calls [`advance`](ManualClock::advance). Clones share the time.
+/// A clock that advances only when a test calls [`advance`](ManualClock::advance). All clones of a clock show the same
+/// time.
 ///
 /// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute. Therefore, a
 /// sleep ends on time even if the clock advances between the computation of its deadline and the start of the sleep.
@@ -41,7 +42,7 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// `None` for a thread that is parked without a deadline. `advance` does not wake such a thread.
+    /// `None` for a thread that is parked without a deadline, which `advance` does not wake.
     deadline: Option<Instant>,
     wake: Wake,
 }
@@ -64,8 +65,8 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics, but only after all other wakers have been called. Panics without changing the clock's
-    /// time if the new time cannot be represented as an [`Instant`].
+    /// Panics if a waker panics, after all other wakers have been called. Panics without changing the clock's time if
+    /// the new time cannot be represented as an [`Instant`].
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();

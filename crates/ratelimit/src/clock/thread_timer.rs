@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use super::{Clock, Sleep, Timer};
 use crate::wake::{call_all, discard};
 
-/// A clock like [`StdClock`](super::StdClock), but with its own timer thread. Clones share the thread.
+/// A clock like [`StdClock`](super::StdClock), but with its own timer thread. All clones share the timer thread.
 ///
-/// The thread starts when a sleep is first polled, and ends ten seconds after the last sleep.
+/// The timer thread starts when a sleep is first polled, and ends ten seconds after the last sleep.
 ///
-/// If a waker panics, the timer thread keeps running. The panic hook reports the panic, and other sleeps are
-/// unaffected.
+/// If a waker panics, the timer thread keeps running. The panic hook reports the panic, and other sleeps are not
+/// affected.
 ///
 /// If the operating system cannot start the thread, polling a sleep blocks for up to a millisecond and then wakes the
-/// task. The next poll tries to start the thread again. Without the thread, sleeps still end on time, but use more CPU
-/// time.
+/// task. The next poll tries to start the thread again. Without the timer thread, sleeps still end on time, but use
+/// more CPU time.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,
@@ -28,7 +28,7 @@ pub struct ThreadTimer {
 
 #[derive(Debug)]
 struct Shared {
-    /// Starts a thread. Tests replace this function.
+    /// Starts the timer thread. Tests replace this function to simulate failures.
     spawn: Spawn,
     /// The lock is held only for a few map operations, and is never held while a waker is called.
     schedule: Mutex<Schedule>,
@@ -51,14 +51,14 @@ fn spawn(run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// When the thread next checks the sleeps. `None` if the thread is not running.
+    /// The time at which the timer thread next checks the sleeps. This time is `None` if the thread is not running.
     looks_at: Option<Instant>,
-    /// When the thread ends, unless a new sleep is registered first.
+    /// The time at which the timer thread ends, unless a new sleep is registered first.
     ends_at: Option<Instant>,
 }
 
-/// How long the thread waits for a new sleep before it ends. Restarting the thread would take longer than a short
-/// sleep.
+/// The time for which the timer thread waits for a new sleep before it ends. The thread does not end immediately,
+/// because starting it again takes longer than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
 const RETRY: Duration = Duration::from_millis(1);
@@ -73,7 +73,7 @@ enum Next {
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     Start,
-    /// The thread is waiting for a later deadline, so notify it of the new sleep.
+    /// The timer thread is waiting for a later deadline, so notify it of the new sleep.
     Notify,
     LooksInTime,
 }
@@ -102,7 +102,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // The thread is about to check all sleeps, so it does not have to be notified of new sleeps.
+                // The timer thread is about to check all sleeps, so new sleeps do not have to notify it.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }
@@ -144,7 +144,7 @@ impl Shared {
             match schedule.next(Instant::now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // Nothing joins this thread.
+                    // Discard a panic of the waker, because no other thread joins this thread and sees the panic.
                     discard(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }

@@ -54,8 +54,8 @@ impl Timer for TokioClock {
     }
 }
 
-/// A [`TokioClock`] of a specific tokio runtime. This clock can be used on any thread, including threads outside of the
-/// runtime.
+/// A [`TokioClock`] of a specific tokio runtime. A `RuntimeClock` can be used on any thread, including threads outside
+/// of the runtime.
 #[derive(Debug)]
 struct RuntimeClock(Handle);
 

@@ -41,23 +41,23 @@ pub struct ItemRateLimiter<K, L> {
 /// How long a limiter remembers the failures of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
-    /// Failures are remembered until `forget` is called, as in client-go. An item stays in memory forever if `forget`
-    /// is never called for it.
+    /// Failures are remembered until `forget` is called, as in client-go. If `forget` is never called for an item, the
+    /// item stays in memory.
     UntilForgotten,
-    /// Failures are remembered until `forget` is called, or until this time has passed since the end of the last delay.
-    /// When the failures of an item expire, the limiter also calls `forget` on the wrapped limiter.
+    /// Failures are remembered until `forget` is called, or until this duration has passed since the end of the last
+    /// delay. When the failures of an item expire, the limiter also calls `forget` on the wrapped limiter.
     For(Duration),
 }
 
 struct Item<K> {
     key: K,
     failures: u32,
-    /// `None` if the failures never expire.
+    /// The time at which the failures expire, or `None` if they never expire.
     expires: Option<Instant>,
 }
 
 impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
-    /// Creates a limiter without stored items, which computes delays with `limiter`.
+    /// Creates a limiter that computes delays with `limiter` and has not stored any failures.
     pub fn new(limiter: L, keep: KeepFailures) -> Self {
         Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
     }
@@ -119,7 +119,7 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.is_empty()
     }
 
-    /// Removes all expired items, frees their memory, and calls `forget` on the wrapped limiter for each of them. The
+    /// Removes all expired items, frees their memory, and calls `forget` on the wrapped limiter for each of them. A
     /// sweep only runs after the number of items has doubled, so the amortized cost of `when` is low.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;

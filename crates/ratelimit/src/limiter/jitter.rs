@@ -8,9 +8,9 @@ use crate::jitter::{Jitter, scale};
 /// A limiter that subtracts a random part from the delays of another limiter, so that items that failed at the same
 /// time are retried at different times.
 ///
-/// A delay `d` becomes a random delay that is uniformly distributed in `[d * (1 - fraction), d]`. Because jitter is
-/// subtracted, delays never exceed the maximum of the other limiter. Jitter also applies to items whose delays have
-/// reached this maximum.
+/// The limiter replaces a delay `d` with a random delay that is uniformly distributed in `[d * (1 - fraction), d]`.
+/// Because jitter is subtracted, delays never exceed the maximum of the other limiter. Jitter also applies to items
+/// whose delays have reached this maximum.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ pub struct WithJitterRateLimiter<L> {
 impl<L> WithJitterRateLimiter<L> {
     /// Creates a limiter that subtracts a random part, at most `fraction`, from the delays of `limiter`. A fraction of
     /// 1 is "full jitter", and 0.5 is "equal jitter". A fraction outside `0..=1` is clamped, and NaN is treated as 0.
-    /// Equal seeds produce equal delays.
+    /// Limiters with equal seeds produce equal delays.
     pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
         let fraction = if fraction > 0.0 { fraction.min(1.0) } else { 0.0 };
         Self { limiter, fraction, jitter: Jitter::new(seed) }

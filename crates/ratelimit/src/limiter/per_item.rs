@@ -82,7 +82,7 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),
-        // The factor does not fit into 32 bits, or the product overflows. Zero times any factor is zero.
+        // The factor does not fit into 32 bits, or the product overflows. A zero `base` stays zero.
         None if base.is_zero() => base.min(max),
         None => exponential_slow(base, max, doublings),
     }
@@ -90,7 +90,7 @@ pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Dura
 
 #[cold]
 fn exponential_slow(base: Duration, max: Duration, doublings: u32) -> Duration {
-    // The longest `Duration` is below 2^94 ns, so even 1 ns exceeds it after 94 doublings.
+    // The longest `Duration` is below 2^94 ns, so even a delay of 1 ns exceeds it after doubling 94 times.
     let nanos = base.as_nanos();
     if doublings >= 94 || nanos.leading_zeros() <= doublings {
         return max;

@@ -15,8 +15,8 @@ fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'stat
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
 }
 
-/// Checks the delays of two items: "one" fails five times, and "two" fails twice. Then the failures of "one" are
-/// forgotten, and "one" fails again.
+/// Checks the delays of two items: "one" fails five times, and "two" fails twice. After that, `forget` is
+/// called for "one", and "one" fails again.
 fn five_two_forget<L: RateLimiter<&'static str>>(limiter: L, one: [Duration; 5], two: [Duration; 2]) {
     let (mut limiter, now) = remember(limiter);
     assert_eq!(one.map(|_| limiter.when(&"one", now)), one);
@@ -111,7 +111,7 @@ fn default_controller_limiter_uses_the_longer_delay() {
     assert_eq!(limiter.when(&100, now), 100 * MS);
     assert_eq!(limiter.when(&101, now), 200 * MS);
     assert_eq!(limiter.num_requeues(&100, now), 1);
-    // The first 18 delays are below the maximum of 1000 s. The delay reaches the maximum with the 19th failure.
+    // The first 18 delays are below the maximum of 1000 s. At the 19th failure, the delay reaches the maximum.
     let last: Vec<_> = (0..18).map(|_| limiter.when(&0, now + 3600 * SECOND)).collect();
     assert_eq!((last[16], last[17]), (655_360 * MS, 1000 * SECOND));
 }

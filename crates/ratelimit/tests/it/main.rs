@@ -1,4 +1,4 @@
-//! Tests in virtual time. ROWS.md lists client-go's test cases.
+//! Tests in virtual time. The page ROWS.md lists client-go's test cases.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

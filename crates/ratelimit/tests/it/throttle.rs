@@ -18,7 +18,7 @@ fn throttle(qps: f64, burst: u32) -> (Throttle<ManualClock>, ManualClock) {
     (Throttle::new(qps, burst, clock.clone()), clock)
 }
 
-/// Polls the future. Repeats a pending poll, because the first poll may have yielded.
+/// Polls the future, and polls it again if it is pending, because the first poll may have yielded.
 fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     let mut cx = Context::from_waker(Waker::noop());
     match future.as_mut().poll(&mut cx) {
@@ -115,8 +115,8 @@ fn t5_always_fake() {
     }
 }
 
-/// In client-go, a wait that can never end blocks. Here, such a wait fails immediately, so this test uses a low rate to
-/// show that `stop` ends a wait.
+/// In client-go, a wait that can never end blocks. In this crate, such a wait fails immediately, so this test uses a
+/// low rate to show that `stop` ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -315,8 +315,8 @@ fn special_rates_behave_as_documented() {
 }
 
 proptest! {
-    /// For any sequence of calls, a bucket provides at most its burst plus the tokens that it has gained, and never
-    /// returns a wait that is too short.
+    /// For any sequence of calls, a bucket provides at most its burst plus the tokens that it has gained, and its waits
+    /// are long enough.
     #[test]
     fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,
@@ -363,7 +363,8 @@ proptest! {
                             let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
                                 panic!("a token was taken while another waiter waits")
                             };
-                            // The next waiter gets a token at most one second later.
+                            // `wait` ends when the token after this waiter's token becomes available, which is one
+                            // second later.
                             waiters.push((clock.now() + wait - SECOND - start, waiter));
                         }
                     }

@@ -113,7 +113,7 @@ async fn of_namespaces<L: ListWatch<Object = Pod>>(
     };
     let (mut events, (), ()) = tokio::join!(timed_events(events, Duration::from_secs(60)), changes, incident);
     informer.shutdown().await;
-    // The order of events from different namespaces is undefined.
+    // Sort the events, because the order of events from different namespaces is undefined.
     events.sort();
     events
 }
@@ -323,7 +323,7 @@ async fn recording_of_compact_objects_contains_their_json() {
     informer.wait_for_sync().await.unwrap();
     informer.shutdown().await;
     written.await.unwrap();
-    // Compare compact objects with plain objects.
+    // Replay compact objects, and compare them with plain objects.
     let replayed = SharedInformer::new(Recording::<Compact<Pod>>::open(&file).unwrap(), InformerConfig::default());
     replayed.start();
     replayed.wait_for_sync().await.unwrap();

@@ -32,7 +32,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// Returns an error without sending a request if the field manager in `options` is empty. Returns `Conflict` if
     /// another manager owns a field and `object` has a different value for it. To take over such fields, set `force` in
-    /// `options`. Also returns an error if the request fails for another reason.
+    /// `options`. Returns another error if the request fails for a different reason.
     ///
     /// # Examples
     ///
@@ -58,7 +58,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. All other errors are the same as for [`apply`](Self::apply).
+    /// Returns `NotFound` if the object does not exist. Apart from this error, returns the same errors as
+    /// [`apply`](Self::apply).
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }
@@ -99,12 +100,12 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 
 impl<T> Api<T> {
     /// Returns the fields that a manager applied and still owns, like client-go's `Extract`. Returns `None` if the
-    /// manager has not applied any fields. The result includes `apiVersion`, `kind`, `name` and `namespace`, so it can
-    /// be modified and applied again. See [`extract_managed_fields`].
+    /// manager has not applied any fields. The result includes `apiVersion`, `kind`, `name` and `namespace`, so that
+    /// the caller can modify the result and apply it again. See [`extract_managed_fields`].
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. Also returns an error if the request fails for another reason.
+    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
     pub async fn applied(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -13,15 +13,15 @@ use crate::error::InvalidRequest;
 /// The maximum number of attempts of [`Api::create_or_update`], as in client-go.
 const ATTEMPTS: u32 = 5;
 
-/// Calls `attempt` until it does not return a conflict, like client-go's `RetryOnConflict`. Calls `attempt` at most
+/// Calls `attempt` again as long as it returns a conflict, like client-go's `RetryOnConflict`. Calls `attempt` at most
 /// `attempts` times, but at least once. `attempt` must read the object from the server each time it is called.
 ///
-/// There is a pause of 10 ms plus up to 10 % jitter between attempts. If the error contains a longer
+/// The pause between attempts is 10 ms plus up to 10 % jitter. If the error contains a longer
 /// [`retry_after`](ApiError::retry_after), the pause is `retry_after`.
 ///
 /// `attempt` must be idempotent. For example, `attempt` may set a label, but must not increment a counter. If the
-/// response to a write is lost, the client may send the write again. The repeated write can then conflict with the
-/// first write ([`ApiError::earlier_may_have_acted`]).
+/// response to a write is lost, the client may send the write again. A repeated write can conflict with the first write
+/// ([`ApiError::earlier_may_have_acted`]).
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     /// the object does not exist, applies `change` to a copy of `object` and creates this copy.
     ///
     /// After a conflict, or if another client creates the object first, this method reads the object again and retries.
-    /// There are at most five attempts.
+    /// The method makes at most five attempts in total.
     ///
     /// `T` must declare all fields of the object, because the update removes all fields that `T` does not declare. For
     /// a type with only some of the fields, use [`apply`](Self::apply) instead.

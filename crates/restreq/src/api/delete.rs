@@ -25,12 +25,12 @@ use super::options::with_list_options;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
-    /// The object, which usually still exists. The server deletes the object once its last finalizer is removed and its
-    /// grace period has ended. For some kinds, such as pods, the server may also return the last state of an object
-    /// that is already deleted. Use [`Api::wait_for_deletion`] to wait for the deletion.
+    /// The object in the response, which usually still exists. The server deletes the object once its last finalizer is
+    /// removed and its grace period has ended. For some kinds, such as pods, the server may also return the last state
+    /// of an object that is already deleted. Use [`Api::wait_for_deletion`] to wait for the deletion.
     Object(Box<T>),
-    /// The object has been deleted. In a dry run, the object would have been deleted. The details of the status contain
-    /// the UID of the object.
+    /// The object has been deleted. In a dry run, `Status` means that the object would have been deleted. The details
+    /// of the status contain the UID of the object.
     Status(Box<Status>),
 }
 
@@ -40,8 +40,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, and `Conflict` if a precondition is not met. Also returns an
-    /// error if the request fails for another reason.
+    /// Returns `NotFound` if the object does not exist, `Conflict` if a precondition is not met, or another error if
+    /// the request fails.
     pub async fn delete(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

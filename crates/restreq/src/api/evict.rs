@@ -20,7 +20,7 @@ pub enum EvictionOutcome {
     Blocked {
         /// The delay before a retry, if the server requested one. kubectl retries every 5 s.
         retry_after: Option<Duration>,
-        /// The server's status. The causes name the PodDisruptionBudget.
+        /// The status that the server sent, whose causes name the PodDisruptionBudget.
         status: Box<Status>,
     },
 }

@@ -28,8 +28,8 @@ pub struct ExecOptions {
     pub stdin: bool,
     /// Whether the client receives the standard output of the command.
     pub stdout: bool,
-    /// Whether the client receives the standard error of the command. Ignored if `tty` is `true`, because a terminal
-    /// merges stdout and stderr.
+    /// Whether the client receives the standard error of the command. This field is ignored if `tty` is `true`, because
+    /// a terminal merges stdout and stderr.
     pub stderr: bool,
     /// Whether to allocate a terminal for the command.
     pub tty: bool,
@@ -76,14 +76,14 @@ impl ExecOptions {
 
 impl<T> Api<T> {
     /// Runs a command in a container of a pod, without a shell. This method returns once the connection is established.
-    /// The command may start later.
+    /// The command may start after the method has returned.
     ///
     /// The user needs the verbs `get` and `create` on `pods/exec`. The client opens a separate HTTP/1.1 connection for
     /// the WebSocket. All proxies between the client and the server must support WebSockets.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Also returns an error
+    /// Returns `NotFound` if the pod does not exist. The method also returns an error if this `Api` is not for pods, or
     /// if the request fails for another reason. If the connection is lost, the request is not retried, because the
     /// command may have run. [`AttachedProcess::status`] returns later failures, such as an unknown container.
     ///

@@ -36,18 +36,18 @@ pub struct LogOptions {
     pub follow: bool,
     /// Whether to read the log of the container's previous instance, from before the last restart.
     pub previous: bool,
-    /// The maximum age of a log line, rounded up to whole seconds. Cannot be combined with `since_time`.
+    /// The maximum age of a log line, rounded up to whole seconds. This field cannot be combined with `since_time`.
     pub since: Option<Duration>,
-    /// Only lines from this time or later are sent.
+    /// The earliest time of the lines that the server sends.
     pub since_time: Option<Time>,
     /// Whether each line begins with an RFC 3339 timestamp.
     pub timestamps: bool,
     /// The number of lines to send from the end of the log.
     pub tail_lines: Option<u64>,
-    /// The approximate maximum size of the log in bytes. The minimum is 1.
+    /// The approximate maximum size of the log in bytes, at least 1.
     pub limit_bytes: Option<u64>,
-    /// The output to read. `None` selects both stdout and stderr. A value other than `None` requires Kubernetes 1.32
-    /// with the feature gate `PodLogsQuerySplitStreams`, and cannot be combined with `tail_lines`.
+    /// The output stream to read, or `None` for both stdout and stderr. A value other than `None` requires Kubernetes
+    /// 1.32 with the feature gate `PodLogsQuerySplitStreams`, and cannot be combined with `tail_lines`.
     pub stream: Option<LogSource>,
 }
 

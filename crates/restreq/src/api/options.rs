@@ -59,7 +59,7 @@ pub(super) fn with_write_options(request: Request, options: &WriteOptions) -> Re
     )
 }
 
-/// Skips empty values.
+/// Adds query parameters to a request, except for parameters with an empty value.
 fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
     pairs
         .into_iter()
@@ -68,7 +68,8 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
 }
 
 /// The maximum timeout of a watch, in seconds. Go represents a duration as a 63-bit number of nanoseconds. With a
-/// longer timeout, this number could overflow, and the server would close the watch immediately.
+/// timeout of more than `LONGEST_WATCH` seconds, this number could overflow, and the server would close the watch
+/// immediately.
 const LONGEST_WATCH: u64 = i32::MAX as u64;
 
 /// How long an idle watch may stay open after its timeout.

@@ -40,7 +40,7 @@ enum Source<T> {
 
 struct Cursor<T> {
     api: Api<T>,
-    /// `None` after the last page and after an error.
+    /// The options for the next page, or `None` after the last page and after an error.
     next: Option<ListOptions>,
     /// The continue tokens of all pages so far. A repeated token would make the list endless.
     tokens: HashSet<String>,
@@ -49,7 +49,7 @@ struct Cursor<T> {
 /// A task that requests pages in advance. The task is stopped when the `Ahead` is dropped.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// `None` after the task's result has been returned.
+    /// The task, or `None` after the task's result has been returned.
     task: Option<JoinHandle<()>>,
 }
 
@@ -106,8 +106,8 @@ impl<T: DeserializeOwned> Pages<T> {
     /// # Errors
     ///
     /// Returns an error if the request fails. The error is `Expired` if the server no longer has the revision of the
-    /// pages. Also returns an error if the server sends the same continue token twice, because the list would never
-    /// end. After an error, all further calls return `None`.
+    /// pages. The method also returns an error if the server sends the same continue token twice, because the list
+    /// would never end. After an error, all further calls of `next` return `None`.
     ///
     /// # Panics
     ///

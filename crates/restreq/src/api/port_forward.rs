@@ -52,7 +52,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Also returns an error
+    /// Returns `NotFound` if the pod does not exist. The method also returns an error if this `Api` is not for pods, or
     /// if the request fails for another reason. If no process listens on the port, reading from the returned connection
     /// fails.
     ///

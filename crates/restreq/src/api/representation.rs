@@ -88,8 +88,8 @@ pub struct TableColumn {
     /// A human-readable description of the column.
     #[serde(default)]
     pub description: String,
-    /// The column's priority. Columns with a priority of 0 are always shown. All other columns are shown only in wide
-    /// output.
+    /// The column's priority. Columns with a priority of 0 are always shown. Columns with a higher priority are shown
+    /// only in wide output.
     #[serde(default)]
     pub priority: i32,
 }

@@ -70,8 +70,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the revision is empty or `0`. With such a revision, the server would choose where the watch
-    /// starts, so the watch could not be resumed.
+    /// Returns an error if the revision is empty or `0`. With an empty revision or `0`, the server would choose where
+    /// the watch starts, so the watch could not be resumed.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
             let why = "a watch that is resumed needs a start revision; use the resourceVersion of a list";
@@ -93,9 +93,9 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Errors
     ///
-    /// Most failures are retried. An error is returned only in the following cases:
+    /// Most failures are retried, and an error is returned only in the following cases:
     ///
-    /// - The server no longer has the revision. Events were lost, and the caller must list the objects again.
+    /// - The server no longer has the revision, so events were lost and the caller must list the objects again.
     /// - The server rejects the request as forbidden or invalid.
     /// - An object cannot be decoded as `T` or has no `resourceVersion`.
     ///
@@ -112,7 +112,8 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`next`](Self::next). Also returns an error if the watch has already ended.
+    /// Returns the same errors as [`next`](Self::next). The method also returns an error if the watch has already
+    /// ended.
     ///
     /// # Cancel safety
     ///

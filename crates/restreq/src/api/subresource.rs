@@ -81,7 +81,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. Also returns an error if the request fails for another reason.
+    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
     pub async fn get(&self) -> Result<S, ApiError> {
         Ok(self.request(Method::GET).object().await?)
     }
@@ -101,8 +101,8 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Also returns
-    /// an error if the request fails for another reason.
+    /// Returns `Conflict` if the stored object has changed, `NotFound` if the object does not exist, or another error
+    /// if the request fails.
     pub async fn update(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::PUT), options).json(body).object().await?)
     }

@@ -28,8 +28,8 @@ use super::Api;
 pub struct TokenRequest {
     /// The services that accept the token. If the list is empty, the token is for the API server.
     pub audiences: Vec<String>,
-    /// The lifetime. Fractions of a second are ignored. The server requires at least 10 minutes, and may issue a token
-    /// with a shorter lifetime than requested. `None` means one hour.
+    /// The requested lifetime of the token, or `None` for one hour. Fractions of a second are ignored. The server
+    /// requires at least 10 minutes, and may issue a token with a shorter lifetime than requested.
     pub lifetime: Option<Duration>,
     /// The object that the token is bound to. The token becomes invalid when this object is deleted.
     pub bound_object: Option<BoundObjectReference>,

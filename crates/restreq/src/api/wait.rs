@@ -17,8 +17,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// The method lists and watches only the object with this name. If the connection is lost or the revision expires,
     /// the method keeps waiting. If the revision has expired, the method pauses like a
-    /// [`RetryWatch`](crate::RetryWatch) after a failed request, and then lists again. The method has no deadline. To
-    /// limit the time, use `tokio::time::timeout`.
+    /// [`RetryWatch`](crate::RetryWatch) after a failed request, and then lists again. The method has no deadline, so
+    /// use `tokio::time::timeout` to limit the time.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the current request is cancelled. No task keeps running.
+    /// If the future is dropped, the current request is cancelled and no task keeps running.
     ///
     /// # Examples
     ///
@@ -52,7 +52,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let api = Self { namespace, ..self.clone() };
         let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
         let listed = ListOptions { field_selector: field_selector.clone(), ..ListOptions::default() };
-        // A server without support for field selectors returns all objects.
+        // Compare the names, because a server without support for field selectors returns all objects.
         let is_named = |object: &T| object.name() == key.name();
         let mut pauses = retry_watch::pauses();
         loop {
@@ -75,7 +75,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // The next list includes the missed changes.
+                    // Changes that the watch missed are included in the next list.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
@@ -99,7 +99,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the current request is cancelled. No task keeps running.
+    /// If the future is dropped, the current request is cancelled and no task keeps running.
     ///
     /// # Examples
     ///
@@ -139,7 +139,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the current request is cancelled. No task keeps running.
+    /// If the future is dropped, the current request is cancelled and no task keeps running.
     pub async fn wait_for_deletion(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -47,7 +47,7 @@ use super::{Api, RetryWatch, retry_watch};
 pub struct Watcher<T> {
     api: Api<T>,
     options: ListOptions,
-    /// Whether a continue token has expired since the last complete list. If so, the next list request asks for all
+    /// Whether a continue token has expired since the last complete list. If `true`, the next list request asks for all
     /// objects at once, because a new continue token could expire too.
     is_list_too_slow: bool,
     state: State<T>,
@@ -65,7 +65,7 @@ pub enum WatcherEvent<T> {
     InitDone,
     /// An object was added or modified.
     Apply(T),
-    /// An object was deleted. Contains the last known state of the object.
+    /// An object was deleted, and this variant contains its last known state.
     Delete(T),
 }
 
@@ -81,7 +81,7 @@ enum State<T> {
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The remaining objects of a page, and the state after the last of them.
+    /// The remaining objects of a page, and the state of the watcher after the last of these objects.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }
@@ -130,7 +130,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     }
 
     /// Returns a stream of deleted objects, each in its last state. Objects that are deleted while no watch is open are
-    /// missing from the stream. Use an informer to be notified about these deletions too.
+    /// missing from the stream. An informer also reports objects that are deleted while no watch is open.
     pub fn deleted(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: false, deleted: true }
     }

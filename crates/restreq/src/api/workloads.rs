@@ -11,7 +11,7 @@ use super::subresource::Subresource;
 /// The `scale` subresource of a workload: a `Scale` of the group version `autoscaling/v1`. See [`Api::scale`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct WorkloadScale {
-    /// `autoscaling/v1` and `Scale`.
+    /// The API version and the kind: `autoscaling/v1` and `Scale`.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The workload's metadata: the name, the namespace and the `resourceVersion`.
@@ -38,7 +38,7 @@ pub struct ScaleStatus {
     /// The current number of replicas.
     #[serde(default)]
     pub replicas: i32,
-    /// The label selector of the pods, in its string form. Can be empty.
+    /// The label selector of the pods in its string form, which can be empty.
     #[serde(default)]
     pub selector: String,
 }
@@ -84,8 +84,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the workload does not exist, and an error if this `Api` is for another resource. Also
-    /// returns an error if the request fails for another reason.
+    /// Returns `NotFound` if the workload does not exist. The method also returns an error if this `Api` is for another
+    /// resource, or if the request fails for another reason.
     pub async fn restart(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -100,8 +100,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the node does not exist, and an error if this `Api` is not for nodes. Also returns an
-    /// error if the request fails for another reason.
+    /// Returns `NotFound` if the node does not exist. The method also returns an error if this `Api` is not for nodes,
+    /// or if the request fails for another reason.
     pub async fn cordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -39,7 +39,7 @@ const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 /// wait forever for a child process that keeps the pipes open.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 const MAX_OUTPUT: u64 = 1 << 20;
-/// The initial capacity of the output buffer. Credentials are rarely longer.
+/// The initial capacity of the output buffer, which is sufficient for most credentials.
 const USUAL_OUTPUT: usize = 64 << 10;
 /// The maximum number of bytes from stderr that an error contains. If stderr is longer, its end is kept, because the
 /// end usually names the cause.
@@ -136,12 +136,12 @@ impl ExecPlugin {
         }
     }
 
-    /// Records a plugin run in the metrics. `None` means that the plugin has not exited in time.
+    /// Records a plugin run in the metrics. If `ended` is `None`, the plugin has not exited in time.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // A process that was killed has no exit code. Go reports -1 for a killed process.
+            // A killed process has no exit code, so report -1 like Go.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),
@@ -186,8 +186,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject an unusable certificate here. The client never sends an unusable certificate, so the server could not
-        // reject it, and the plugin would not run again.
+        // Reject an unusable certificate here, because the client would never send it. Without a rejection by the
+        // server, the plugin would not run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -218,7 +218,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns the error for `printed`, the output of the plugin. Returns `None` if the output is valid.
+/// Returns the error for the plugin output `printed`, or `None` if the output is valid.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -244,8 +244,9 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // If the output does not begin with a brace, it may be YAML. First limit the nesting depth and the number of
-    // directives, because the time that the YAML parser takes grows quadratically with both. Credentials need neither.
+    // If the output does not begin with a brace, it may be YAML. Limit the nesting depth and the number of directives
+    // before parsing, because the running time of the YAML parser grows quadratically with both. Credentials do not
+    // need deep nesting or directives.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -266,7 +267,7 @@ type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 /// pipes is full.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // Reserve the capacity first. A vector that grows leaves copies of the credentials in memory.
+    // Reserve the capacity first, because a vector that grows leaves copies of the credentials in memory.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());

@@ -25,7 +25,7 @@ use crate::response::Response;
 
 pub(crate) struct OidcLogin {
     config: OidcConfig,
-    /// A client for the issuer. The client sends no credentials.
+    /// A client for the issuer, which sends no credentials.
     issuer: RestClient,
     /// The scheme and authority of the issuer URL.
     origin: String,
@@ -43,8 +43,8 @@ pub(crate) struct OidcLogin {
 const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_SIZE: usize = 1 << 20;
 
-/// All logins in use. Most issuers accept each refresh token only once. Therefore, clients with the same configured
-/// refresh token share one login and its tokens.
+/// All OpenID Connect logins that clients are using. Most issuers accept each refresh token only once, so clients with
+/// the same refresh token in their configuration share one login and its tokens.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
 /// Returns the OpenID Connect login of a configuration. The configured tokens are only checked when a request needs
@@ -130,8 +130,8 @@ impl OidcLogin {
         self.lock().is_some()
     }
 
-    /// Returns `true` if `other` configures the same login. The issuer and the client ID must be the same. In addition,
-    /// the refresh token of `other` must be the configured or the current refresh token of this login.
+    /// Returns `true` if `other` configures the same login. The issuer and the client ID of both logins must be the
+    /// same. The refresh token of `other` must be the configured or the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -139,7 +139,8 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Requests a new ID token. Returns the ID token, or an error. Also returns new tokens that must be stored, if any.
+    /// Requests a new ID token, and returns it or an error. The second result contains new tokens that must be stored,
+    /// if any.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -151,8 +152,8 @@ impl OidcLogin {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
             None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
         };
-        // Keep the new refresh token even if the rest of the response is invalid, because the issuer may have
-        // invalidated the old one.
+        // Keep the new refresh token even if other parts of the response are invalid, because the issuer may have
+        // invalidated the old token.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
@@ -187,7 +188,8 @@ impl OidcLogin {
     }
 
     /// Requests new tokens. The request is not retried, because most issuers accept each refresh token only once. Like
-    /// Go's oauth2 library, sends the client secret in a header, or in the body if the issuer rejects the header.
+    /// Go's oauth2 library, this method sends the client secret in a header, or in the body if the issuer rejects the
+    /// header.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
@@ -197,7 +199,8 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Percent-encode the client ID and the secret separately, so that the only colon is the one between them.
+            // Percent-encode the client ID and the secret separately, so that the only colon is the separator between
+            // them.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
@@ -283,7 +286,7 @@ fn is_another_client(error: &Error) -> bool {
     }
 }
 
-/// Describes why the issuer rejected a token request. The rest of the response is omitted, because it could contain
+/// Describes why the issuer rejected a token request. Omits all other parts of the response, because they could contain
 /// secrets.
 fn describe(error: &Error) -> String {
     match error {

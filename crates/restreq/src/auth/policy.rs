@@ -22,7 +22,7 @@ pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
 }
 
 /// Returns the path of the program `command`, as an absolute path if possible. If the policy does not allow the
-/// program, the error is the reason. `path` is the value of the environment variable `PATH`.
+/// program, returns the reason as an error. `path` is the value of the environment variable `PATH`.
 pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let list = match policy {
         PluginPolicy::DenyAll => return Err("plugin_policy allows no credential plugin".into()),
@@ -47,7 +47,7 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     Err(format!("{} is not on the allow-list of plugin_policy", resolved.display()))
 }
 
-/// Paths can only be compared if they are normalized.
+/// Returns `true` if a path is normalized, because only normalized paths can be compared.
 fn is_normal(entry: &Path) -> bool {
     let plain = |part: Component<'_>| !matches!(part, Component::CurDir | Component::ParentDir);
     let rebuilt: PathBuf = entry.components().collect();

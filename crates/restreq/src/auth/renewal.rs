@@ -34,7 +34,7 @@ pub(crate) trait Source: Send + Sync + 'static {
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// When the credentials expire. If this is `None`, the credentials are used until the server rejects them.
+    /// When the credentials expire, or `None` if the credentials are used until the server rejects them.
     pub(crate) expires: Option<SystemTime>,
 }
 
@@ -42,8 +42,8 @@ pub(crate) struct Credential {
 /// server rejects them.
 ///
 /// Each renewal is one call of [`Source::make`]. At most one renewal is in progress at a time, and all waiting requests
-/// share its result. A renewal is a task on the runtime of the request that started it. The task continues if this
-/// request is cancelled.
+/// share its result. A renewal is a task on the runtime of the request that started it, and continues if this request
+/// is cancelled.
 ///
 /// Dropping the client aborts the renewal, unless the source [outlives the client](Source::outlives_client). If the
 /// runtime of the renewal has shut down or is blocked, a waiting request starts another renewal.
@@ -81,27 +81,27 @@ struct Issued {
     login: Login,
     /// When a renewal first returned this certificate.
     since: Instant,
-    /// When the credentials must be renewed. `None` if they are only renewed after the server rejects them.
+    /// When the credentials must be renewed, or `None` if they are only renewed after the server rejects them.
     until: Option<Instant>,
-    /// When the credentials were issued. `None` unless the server rejected the previous credentials, or the renewal
-    /// returned the previous credentials again.
+    /// When the credentials were issued, if the server had rejected the previous credentials or if the renewal returned
+    /// the previous credentials again. In all other cases, this field is `None`.
     replaced: Option<Instant>,
 }
 
-/// Credentials are renewed this long before they expire. The margin covers slow requests and different clocks.
+/// How long before their expiry credentials are renewed. The margin allows for slow requests and for clocks that
+/// differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
 /// The minimum pause before the next renewal, if a renewal returned the same credentials again, or if the server also
 /// rejected the new credentials.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// For this time after a failed renewal, all requests return its error. The next request after this time starts another
-/// renewal.
+/// How long requests return the error of a failed renewal without starting another renewal.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// A request waits this much longer than the timeout of the renewal. The request needs its own timeout, because the
-/// renewal's timer does not fire if the renewal's runtime is blocked.
+/// How much longer a request waits than the timeout of the renewal. A request needs a separate timeout, because the
+/// timer of a renewal does not fire if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// Creates a cache. Requests use `first` until a renewal has succeeded.
+    /// Creates a cache that returns `first` until a renewal has succeeded.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
@@ -152,7 +152,7 @@ impl<S: Source> Renewal<S> {
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // Another request started the renewal on a runtime that has shut down or is blocked. Try again.
+                // Try again, because another request started the renewal on a runtime that has shut down or is blocked.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -225,9 +225,9 @@ impl<S: Source> Shared<S> {
 }
 
 struct RenewalReport {
-    /// The new credentials expire immediately.
+    /// Whether the new credentials expire immediately.
     is_over: bool,
-    /// How long the replaced certificate was in use. `None` if no certificate was replaced.
+    /// How long the replaced certificate was in use, or `None` if no certificate was replaced.
     replaced: Option<Duration>,
 }
 

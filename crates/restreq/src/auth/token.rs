@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::error::AuthError;
 
-/// A bearer token that is read from a file. The file is updated regularly by another program, such as the kubelet.
+/// A bearer token that is read from a file. Another program, such as the kubelet, updates the file regularly.
 ///
 /// The client reads the file again after 50 s, and immediately if the server rejects the token. If the file cannot be
 /// read, for example while it is being replaced, the client continues to use the last token.
@@ -30,7 +30,7 @@ struct State {
 const PERIOD: Duration = Duration::from_secs(50);
 
 impl TokenFile {
-    /// Creates the source. Requests use `token` until the file has been read.
+    /// Creates a source that returns `token` until the file has been read.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
         let state = Mutex::new(State { header: token, read_at: None });
         Self { path, reader: FileReader::new("the token file"), state }

@@ -23,8 +23,8 @@ use crate::websocket::{MAX_MESSAGE, WebSocket};
 /// Sending and receiving are independent of each other, to avoid a deadlock if a command copies its input to its
 /// output.
 ///
-/// If the buffer of a reader is full, the driver keeps one message and stops reading from the WebSocket. The server
-/// then has to wait. The operating system detects a lost peer with the TCP settings in `connect.rs`.
+/// If the buffer of a reader is full, the driver keeps one message and stops reading from the WebSocket, so that the
+/// server has to wait. The operating system detects a lost peer with the TCP settings in `connect.rs`.
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
@@ -63,8 +63,8 @@ impl Driver {
         }
     }
 
-    /// Sends as much as possible. Returns `true` if any data was sent. The driver continues to receive after a send
-    /// error, because the server may have sent its status before closing the connection.
+    /// Sends as much data as possible, and returns `true` if any data was sent. The driver continues to receive after a
+    /// send error, because the server may have sent its status before closing the connection.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.can_send {
             return false;

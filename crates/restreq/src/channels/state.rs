@@ -40,8 +40,8 @@ pub(crate) enum End {
 pub(super) const OUTPUT: u8 = 0;
 /// The number of the channel for close messages from the client.
 pub(super) const CLOSE: u8 = 255;
-/// The maximum number of bytes that a channel buffers for its reader. If this limit is reached, the driver keeps one
-/// more message.
+/// The maximum number of bytes that a channel buffers for its reader. If a channel has reached this limit, the driver
+/// keeps one more message.
 pub(super) const MAX_UNREAD: usize = 64 << 10;
 /// The memory overhead of a stored message in bytes.
 const OVERHEAD: usize = 64;
@@ -57,8 +57,8 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     inputs: Vec<Input>,
     output: Output,
-    /// A message to the server, such as a terminal size. A new message replaces an earlier one that has not been sent
-    /// yet.
+    /// A message to the server, such as a terminal size. A new message replaces an earlier message that has not been
+    /// sent yet.
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
@@ -80,11 +80,12 @@ struct Input {
 struct Output {
     close_signal: CloseSignal,
     pending: Option<Bytes>,
-    /// Whether the buffer of the socket may still contain data. This data would be lost if the connection were dropped.
+    /// Whether the buffer of the socket may still contain data. Data in the socket's buffer would be lost if the
+    /// connection were dropped.
     is_unflushed: bool,
     close: Close,
     writer: Option<Waker>,
-    /// Why the client can no longer send data. `None` while it can.
+    /// Why the client can no longer send data, or `None` while it can send data.
     fault: Option<Arc<str>>,
 }
 
@@ -196,7 +197,7 @@ impl Shared {
         wake(writer);
     }
 
-    /// Records how the connection ended. Only the first call has an effect.
+    /// Records how the connection ended. Only the first call of `finish` has an effect.
     pub(super) fn finish(&self, end: End) {
         let mut state = self.lock();
         state.end.get_or_insert(end);

@@ -14,7 +14,7 @@ use crate::error::BodyFault;
 /// The maximum capacity in bytes that is reserved before the data of a body arrives.
 const MAX_RESERVED: usize = 1 << 20;
 /// The maximum number of bytes to read from a body whose content is not needed. A connection can only be reused after
-/// the end of the body was read.
+/// the entire body has been read.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 

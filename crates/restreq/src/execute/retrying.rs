@@ -34,7 +34,7 @@ pub(super) struct Retrying<'a> {
 }
 
 enum Next {
-    /// Send the request again. Use these credentials, if any.
+    /// Send the request again, with these credentials if there are any.
     Attempt(Option<Login>),
     End(Box<Answer>),
 }
@@ -98,8 +98,8 @@ impl<'a> Retrying<'a> {
         }
     }
 
-    /// Returns new credentials after the server has rejected `rejected`. Returns `None` if no other credentials are
-    /// available, or if the request cannot be sent again.
+    /// Returns new credentials after the server has rejected `rejected`, or `None` if no other credentials are
+    /// available or the request cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
         // The caller has set the `Authorization` header, so the server has not rejected the client's credentials.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
@@ -142,8 +142,8 @@ impl<'a> Retrying<'a> {
         Some(wait).filter(|_| may_wait && is_in_time)
     }
 
-    /// Cleans up a failed attempt before the next one. If the server may have processed the attempt, its error is
-    /// stored.
+    /// Cleans up a failed attempt before the next attempt. Stores the error of the attempt if the server may have
+    /// processed it.
     async fn give_up_attempt(&mut self, outcome: Answer, wait: Duration) {
         match outcome {
             Ok(answer) => {

@@ -9,8 +9,8 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits the body of a list into items while it arrives. Only the current item and the envelope are kept in memory.
-/// The envelope is the JSON that surrounds the items.
+/// Splits the body of a list into items while it arrives. Only the current item and the envelope, which is the JSON
+/// around the items, are kept in memory.
 ///
 /// If the body is complete, the items and the envelope are the same as with a JSON parser. A `ListSplitter` returns an
 /// error at the first byte that is invalid JSON, and skips items larger than the limit. Items that arrive in a single
@@ -26,7 +26,7 @@ pub(crate) struct ListSplitter {
 
 #[derive(PartialEq)]
 enum Place {
-    /// Outside of the items. `names_items` is `true` if the current field is `items`.
+    /// The scanner is outside of the items. `names_items` is `true` if the current field is `items`.
     Outside {
         names_items: bool,
     },
@@ -43,7 +43,7 @@ const ITEM: usize = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The envelope exceeds this limit, in bytes.
+    /// The envelope exceeds its size limit, in bytes.
     TooLarge { limit: usize },
     /// The byte at this offset is invalid JSON.
     NoJson { offset: u64 },
@@ -88,7 +88,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the envelope. Must be called after the end of the body.
+    /// Returns the envelope. This method must be called after the end of the body.
     ///
     /// # Errors
     ///
@@ -309,8 +309,8 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Generates lists. In most of these lists, a few brackets, quotes, colons or commas were removed, or bytes were
-    /// inserted before them.
+    /// Generates lists. In most of the generated lists, a few brackets, quotes, colons or commas were removed, or bytes
+    /// were inserted before them.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

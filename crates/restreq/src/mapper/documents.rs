@@ -51,7 +51,7 @@ struct AggregatedVersion {
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    /// The kind of the objects. `None` if an aggregated API server does not send the kind.
+    /// The kind of the objects, or `None` if an aggregated API server does not send the kind.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -144,7 +144,7 @@ struct Version {
 }
 
 impl Groups {
-    /// Returns the group versions. The preferred version of each group comes first.
+    /// Returns the group versions, with the preferred version of each group first.
     pub(super) fn group_versions(self) -> Vec<GroupVersion> {
         let of_group = |group: Group| {
             let preferred = group.preferred_version.map(|version| version.version);

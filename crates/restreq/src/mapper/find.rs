@@ -56,7 +56,7 @@ impl Known {
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {
-            // The server lists the preferred version first.
+            // Keep only the first version of each resource, because the server lists the preferred version first.
             if !candidates.iter().any(|other| other.group_resource() == entry.resource.group_resource()) {
                 candidates.push(&entry.resource);
             }

@@ -84,7 +84,7 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Escape control characters, which could start a new log line, and characters outside of ASCII. All other
+            // Escape control characters, which could start a new log line, and characters outside of ASCII. Other ASCII
             // characters stay readable.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
@@ -104,7 +104,7 @@ impl Request {
         let (path, base) = (self.path(), &*self.parts.client.shared.base.path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // The index of the path segment with the resource. The segment follows the group and the version.
+        // The index of the path segment with the resource, which follows the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),

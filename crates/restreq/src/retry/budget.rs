@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// requests can retry each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// The budget after the last retry. `None` before the first retry.
+    /// The budget after the last retry, or `None` before the first retry.
     account: Mutex<Option<Account>>,
     /// The number of requests since the last retry. The counter is atomic, so that requests without retries do not need
     /// to lock the account or read the clock.

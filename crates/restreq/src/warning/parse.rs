@@ -5,8 +5,8 @@ use http::header::WARNING;
 
 use super::Warning;
 
-/// Returns the warnings in the headers of a response. If a warning is malformed, the rest of its header is ignored. All
-/// other headers remain valid.
+/// Returns the warnings in the headers of a response. If a warning is malformed, the rest of its header is ignored, but
+/// other headers are still parsed.
 pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {
@@ -45,7 +45,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     }
     let rest = rest.trim_start();
     let rest = match rest.strip_prefix('"') {
-        // The date is ignored.
+        // Skip the date of the warning, which is not used.
         Some(date) => date.split_once('"').ok_or("the date has no end")?.1.trim_start(),
         None => rest,
     };

@@ -4,8 +4,8 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// Decodes encoded words whose charset is known, and removes the white space between adjacent encoded words. All other
-/// text is unchanged.
+/// Decodes encoded words whose charset is known, and removes the white space between adjacent encoded words. Text
+/// outside of encoded words is unchanged.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;

@@ -9,14 +9,14 @@ use thiserror::Error;
 
 use crate::oversized::BoundedBuffer;
 
-/// Splits a stream of bytes into JSON values. In a watch, each of these values is a frame.
+/// Splits a stream of bytes into JSON values. In a watch, each JSON value is a frame.
 ///
 /// A frame is a JSON object or array. White space between frames is ignored. Chunks can start and end at any byte.
 /// Frames that arrive in a single chunk are not copied.
 ///
 /// A frame ends with the bracket that closes its first bracket. The content is not validated, so decode the frame to
-/// find other errors. Text that cannot be a frame is returned up to the first invalid byte. Decoding this text as an
-/// event returns an error. A `FrameSplitter` does no I/O.
+/// find other errors. Text that cannot be a frame is returned up to the first invalid byte, and decoding this text as
+/// an event returns an error. A `FrameSplitter` does no I/O.
 ///
 /// # Examples
 ///
@@ -39,11 +39,11 @@ pub struct FrameSplitter {
     brackets: Brackets,
 }
 
-/// The error for a frame that exceeds the size limit. The frame was skipped.
+/// The error for a frame that exceeds the size limit and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("a frame is too large: {object}")]
 pub struct FrameTooLarge {
-    /// The event type. `None` if the frame contained no event type, or if the frame is not valid JSON.
+    /// The event type, or `None` if the frame contained no event type or is not valid JSON.
     pub event_type: Option<WatchEventType>,
     /// The data that was extracted from the object before it was skipped.
     pub object: Oversized,
@@ -66,13 +66,14 @@ impl FrameSplitter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the next frame exceeds the size limit. The next call returns the frame that follows.
+    /// Returns an error if the next frame exceeds the size limit. After an oversized frame, the next call returns the
+    /// frame that follows.
     pub fn next_frame(&mut self) -> Option<Result<Bytes, FrameTooLarge>> {
         Some(self.next_shaped()?.map(|(frame, _)| frame))
     }
 
-    /// Returns the event in the next frame. Objects are not validated. Returns `None` until another complete frame has
-    /// arrived.
+    /// Returns the event in the next frame, without validating its object. Returns `None` until another complete frame
+    /// has arrived.
     ///
     /// # Errors
     ///

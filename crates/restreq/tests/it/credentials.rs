@@ -145,8 +145,8 @@ fn server_without_scheme_gets_no_credentials_over_http() {
     assert_eq!(client.get().url(), "https://host:6443/");
 }
 
-/// The client does not send an unusable certificate, so the server cannot reject it. Therefore, the client must run the
-/// plugin again without a rejection.
+/// The client does not send an unusable certificate, so the server cannot reject it, and the client must run the plugin
+/// again without a rejection.
 #[cfg(unix)]
 #[tokio::test]
 async fn plugin_runs_again_after_an_unusable_certificate() {

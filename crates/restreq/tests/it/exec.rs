@@ -395,7 +395,7 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // Poll the request once to send it. The server runs on another thread.
+                // Poll the request once to send it to the server, which runs on another thread.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
                 // The receiver may already have timed out.
                 sender.send(()).ok();

@@ -14,7 +14,7 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves two aggregated discovery documents. The first responses do not contain the group of the widgets.
+/// Serves two aggregated discovery documents. The first `before` responses do not contain the group of the widgets.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",
@@ -107,8 +107,7 @@ async fn concurrent_misses_share_one_fetch_per_second() {
     let server = Server::always(Reply::By(aggregated)).await;
     let mapper = RestMapper::new(server.client());
     let began = tokio::time::Instant::now();
-    // The mapper has just fetched the documents, and the resource was missing. Therefore, the mapper does not fetch
-    // them again.
+    // The mapper has just fetched the documents, so it does not fetch them again to find the missing resource.
     let error = mapper.named("gadgets").await.unwrap_err();
     assert!(matches!(&error, MappingError::NoMatch { name, .. } if name == "gadgets"), "{error}");
     assert_eq!(server.seen().len(), 2);

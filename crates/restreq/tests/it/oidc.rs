@@ -37,7 +37,7 @@ fn described(seen: &Seen) -> Option<Reply> {
     (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
 }
 
-/// Returns new tokens. The tokens contain the number of previous requests.
+/// Returns new tokens that contain the number of previous requests.
 fn giving(seen: &Seen, before: usize) -> Reply {
     described(seen).unwrap_or_else(|| {
         let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});
@@ -87,7 +87,7 @@ impl Setup {
     }
 }
 
-/// An in-memory token store. The first calls of `store` fail.
+/// An in-memory token store whose first calls of `store` fail.
 #[derive(Default)]
 struct Kept {
     tokens: Mutex<Vec<[String; 2]>>,
@@ -456,7 +456,7 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
 
-/// The issuer may have invalidated the old refresh token, so the new one must be stored.
+/// The issuer may have invalidated the old refresh token, so the new refresh token must be stored.
 #[tokio::test]
 async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);

@@ -130,7 +130,8 @@ async fn panicking_body_fails_only_its_request() {
     assert_eq!(server.connections(), 1, "other requests share the connection");
 }
 
-/// With tokio's cooperative scheduling, a task must yield when its budget is exhausted. The request must still finish.
+/// With tokio's cooperative scheduling, a task must yield when its budget is exhausted. The HTTP/1.1 request must
+/// finish even if the task has no budget left.
 #[tokio::test]
 async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;

@@ -74,7 +74,7 @@ async fn attach_requests_only_the_wanted_streams() {
     assert!(target.ends_with("/pods/web-1/attach?stderr=false&stdin=false&stdout=true&tty=false"), "{target}");
 }
 
-/// Calls `close` to close the input of a process. Checks that the server receives the close message.
+/// Calls `close` to close the input of a process, and checks that the server receives the close message.
 async fn closed_by(close: impl AsyncFnOnce(AttachedProcess) -> AttachedProcess) {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
@@ -208,8 +208,8 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input first, because the kernel sends a TCP reset if a socket is closed with unread input. The
-            // reset could overtake the data.
+            // Read the input first, because closing a socket with unread input sends a TCP reset that could overtake
+            // the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -250,7 +250,7 @@ fn frame(first: u8, data: &[u8]) -> Vec<u8> {
 async fn frames_can_be_split_anywhere() {
     let script = [
         frame(0x82, b"\x01one "),
-        // One message in three frames. A ping arrives between the frames.
+        // Send one message in three frames, with a ping between the frames.
         frame(0x02, b"\x01tw"),
         frame(0x89, b"ping"),
         frame(0x00, b"o "),

@@ -39,7 +39,7 @@ impl Seen {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// Sends a response that consists of these parts.
+    /// Sends a response that consists of these fields.
     Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
     /// Closes the connection without sending a response.
     Hang,
@@ -156,7 +156,7 @@ impl Server {
         ClientConfig::new(self.url())
     }
 
-    /// Returns a client with this value of `max_object`.
+    /// Returns a client that accepts objects of at most `max_object` bytes.
     pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
         let mut config = self.config();
         config.max_object = Some(max_object);
@@ -302,8 +302,8 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// Advances a paused clock in small steps. Tests with sockets need this. When no task is ready, a paused clock jumps to
-/// the next deadline before the kernel has transferred the data. Therefore, each step waits for one real millisecond.
+/// Advances a paused clock in small steps, which tests with sockets need. When no task is ready, a paused clock jumps
+/// to the next deadline before the kernel has transferred the data, so each step waits for one real millisecond.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);

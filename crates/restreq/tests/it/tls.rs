@@ -144,7 +144,7 @@ async fn listed_server_certificate_needs_no_ca() {
         config.tls.ca = Some(PemSource::Inline(shown.certificate.clone().into()));
         let outcome = get(config.clone()).await;
         assert_eq!(outcome.is_ok(), is_trusted, "{outcome:?} {}", shown.certificate);
-        // The bundle now contains a different certificate with the same name. The certificate of the server must be
+        // The bundle now contains a different certificate with the same name, so the certificate of the server must be
         // rejected.
         config.tls.ca = Some(PemSource::Inline(authority.issue("127.0.0.1").certificate.into()));
         get(config).await.unwrap_err();
@@ -188,7 +188,7 @@ async fn write_with_garbled_response_may_have_been_executed() {
                 stream.flush().await.unwrap();
             }
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            // The record is not encrypted. The client must report a TLS error.
+            // The record is not encrypted, so the client must report a TLS error.
             let tcp = stream.get_mut().0;
             tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
             stream

@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{soon, until};
 
-/// Starts a server that rejects each upload immediately, but continues reading its body. All other requests receive a
-/// normal response. Returns a client and a counter of closed connections.
+/// Starts a server that rejects each upload immediately, but continues reading its body. Requests without an upload
+/// receive a normal response. Returns a client and a counter of closed connections.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();

@@ -103,8 +103,8 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// The server sends from another thread, so the request can be woken while it is taking data. This wake-up must not be
-/// lost.
+/// The server sends from another thread, so the request can be woken while it is taking data. A wake-up while the
+/// request is taking data must not be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();

@@ -70,7 +70,7 @@ async fn watcher_lists_pages_then_follows_and_lists_again() {
 }
 
 /// Reading all pages of a list may take longer than the server keeps the revision of the list. If the revision expires
-/// during the list, the watcher must request the entire list at once. Otherwise, it would start over forever.
+/// during the list, the watcher must request the entire list at once, because it would otherwise start over forever.
 #[tokio::test(start_paused = true)]
 async fn expired_continue_token_causes_one_whole_list() {
     let expired = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"old token"}"#;

@@ -15,9 +15,10 @@ const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch may copy.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 /// The maximum number of inserted values, including nested values. Each insertion visits all nested values to check
-/// their depth. Without a maximum, a patch that moves a large value many times could take minutes.
+/// their depth. Without this limit, a patch that moves a large value many times could take minutes.
 const MAX_PLACED: usize = 10_000_000;
-/// The maximum number of list items that a patch may shift. Inserting or removing an item shifts all following items.
+/// The maximum number of list items that a patch may shift. Inserting or removing a list item shifts all items after
+/// it.
 const MAX_SHIFTED: usize = 100_000_000;
 
 /// A JSON patch. The operations are applied in order. Applying a patch fails if it copies more than 3 MiB in total, or
@@ -25,7 +26,7 @@ const MAX_SHIFTED: usize = 100_000_000;
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
-    /// Whether every `test` operation with the value null fails.
+    /// Whether a `test` operation with the value null always fails.
     null_differs: bool,
     findings: Vec<StrictFinding>,
     text: String,
@@ -36,7 +37,7 @@ struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
-    /// The value. `None` if the operation has no member `value`.
+    /// The member `value` of the operation, or `None` if it is absent.
     value: Option<Json>,
 }
 
@@ -305,7 +306,7 @@ impl io::Write for Effort {
 }
 
 /// Returns the parent object or list of a path and the last segment of the path, or `None` if the parent does not
-/// exist. Text before the first slash is ignored.
+/// exist. Any text before the first slash of the path is ignored.
 fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)> {
     let (_, path) = path.split_once('/')?;
     let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));

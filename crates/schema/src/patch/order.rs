@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// Orders the merged items by interleaving two sequences, each in its own order. The first sequence contains the items
-/// listed in the patch or its `$setElementOrder`. The second sequence contains all other items. Each step compares the
-/// first remaining items of the sequences, `a` and `b`. If `b` comes before `a` in the live list, `b` is next.
-/// Otherwise, `a` is next.
+/// Orders the merged items by interleaving two sequences without reordering either of them. The first sequence
+/// contains the items that the patch or its `$setElementOrder` lists. The second sequence contains all other items. If
+/// the first remaining items of the sequences are `a` and `b`, the next item is `b` if `b` comes before `a` in the
+/// live list, and `a` otherwise.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -30,7 +30,7 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// Maps each list item to its index. Equal items share the index of the first one.
+/// Maps each list item to its index. Equal items share the index of the first of them.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,
@@ -69,8 +69,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the identity of a list item, or `None` if the key field is absent. An item without the key field is not
-/// equal to any other item.
+/// Returns the identity of a list item, or `None` if the key field is absent. An item without a key field is not equal
+/// to any other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

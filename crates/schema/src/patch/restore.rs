@@ -34,8 +34,8 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     let found = go_type(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Go would convert a number in a string field to a character, and truncate a float in an integer field. Return
-        // an error instead.
+        // Go would convert a number in a string field to a character, and truncate a float in an integer field. This
+        // crate returns an error in both cases.
         ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
         _ => Some(format!("unrecognized type: {expected}")),
     }

@@ -15,8 +15,8 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a strategic merge patch. Maps are merged. Depending on the schema, a list in the patch replaces the list in
-/// the object or is merged with it by key.
+/// Applies a strategic merge patch. A map in the patch is merged with the map in the object. Depending on the schema,
+/// a list in the patch replaces the list in the object or is merged with it by key.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     Ok(arrange(merged, &patch, &live, Some(key)))
 }
 
-/// Applies the `$patch` directives in the items of a list, and removes these items from the patch.
+/// Applies the list items that contain a `$patch` directive, and removes these items from the patch.
 fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut deleted = Vec::new();
@@ -155,7 +155,7 @@ fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 
-/// Merges the lists with a `$setElementOrder` directive, and removes them from the patch.
+/// Merges the lists that have a `$setElementOrder` directive, and removes these lists from the patch.
 fn merge_ordered(live: &mut Map, patch: &mut Map, ty: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {
@@ -229,7 +229,7 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Removes all directives and nulls from a new value.
+/// Removes all directives and nulls from a value that the patch adds.
 fn cleaned(mut value: Json) -> Json {
     drop_nulls(&mut value);
     without_directives(value).unwrap_or_default()

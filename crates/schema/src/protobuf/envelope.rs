@@ -72,10 +72,10 @@ impl Enveloped {
     }
 }
 
-/// The size in bytes of the length at the start of a frame.
+/// The size of the length field at the start of a frame, in bytes.
 pub const LENGTH: usize = 4;
 
-/// Returns the bytes before the object in a body. `message` is the length of the encoded object.
+/// Returns the bytes before the object in a body. The argument `message` is the length of the encoded object.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {
@@ -86,7 +86,7 @@ fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     head
 }
 
-/// The bytes around the items of a list. The first bytes contain the total length of all items.
+/// The bytes before and after the items of a list. The bytes before the items contain the total length of all items.
 #[derive(Debug)]
 pub struct ListEnvelope {
     metadata: Vec<u8>,
@@ -94,7 +94,7 @@ pub struct ListEnvelope {
 }
 
 impl ListEnvelope {
-    /// Creates the bytes around the items of a list with the given metadata.
+    /// Creates an envelope for a list with the given metadata.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Adds the length of an item to the total length. The caller writes the item later.
+    /// Adds the length of an item to the total length. The caller writes the item after the first bytes of the list.
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);

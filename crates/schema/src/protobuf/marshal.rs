@@ -1,7 +1,7 @@
 //! Encodes JSON objects as protobuf.
 //!
-//! The result is byte-for-byte identical to Go's encoding. Fields are sorted by number, and map entries are sorted by
-//! key. Fields that are not pointers in Go are always encoded, even if they are empty.
+//! The encoded object is byte-for-byte identical to Go's encoding. Fields are sorted by number, and map entries are
+//! sorted by key. Fields that are not pointers in Go are always encoded, even if they are empty.
 
 use std::fmt;
 use std::ops::Range;
@@ -137,8 +137,8 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// Encodes a value as the field `number`. Null encodes to no bytes. Each item of a list is encoded as a separate field
-/// with this number.
+/// Encodes a value as the field `number`. A null is not encoded, and each item of a list is encoded as a separate
+/// field with this number.
 struct Put<'a> {
     number: u32,
     ty: &'a Type,
@@ -200,7 +200,7 @@ fn items<'de, A: SeqAccess<'de>>(number: u32, ty: &Type, to: &mut Vec<u8>, mut s
         if seq.next_element_seed(Put { number, ty, to })?.is_none() {
             return Ok(());
         }
-        // protobuf cannot encode a null item. Encode the zero value of the type instead.
+        // protobuf cannot encode a null item, so encode the zero value of the item type instead.
         if to.len() == start {
             zero(number, ty, to);
         }
@@ -309,7 +309,7 @@ impl Put<'_> {
                 let map_type = map_type.clone();
                 self.entries(&map_type, map)
             }
-            // A union is a message with one field per alternative.
+            // A union is encoded as a message with one field per alternative.
             Type::Union(union) => nested(self.number, self.to, |to| {
                 let schema = crate::named("apiextensions.JSONSchemaProps");
                 if *union == Union::Bool {

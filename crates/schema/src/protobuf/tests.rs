@@ -12,7 +12,7 @@ use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
-/// Checks that Go's bytes decode to the object, and that the object is encoded to the same bytes.
+/// Checks that Go's bytes are decoded to the object, and that the object is encoded to the same bytes.
 #[track_caller]
 fn check(body: &str, object: Json) {
     let body = STANDARD.decode(body).unwrap();
@@ -92,7 +92,7 @@ fn body_without_kind_has_the_expected_kind() {
     assert_eq!(named("azhzAAoGCgJ2MRIAEgUKAwoBYhoAIgA="), expected);
 }
 
-/// The bytes were recorded from kube-apiserver 1.36.
+/// The protobuf bodies were recorded from kube-apiserver 1.36.
 #[test]
 fn status_and_discovery_match_kube_apiserver() {
     for (body, document) in [
@@ -242,8 +242,8 @@ fn sample(random: &mut fastrand::Rng, ty: &Type, depth: usize) -> Json {
                 .into()
         }
         Type::Struct { struct_type, .. } => {
-            // Generate about half of the fields, and fewer at deeper levels, because a JSON schema has a dozen fields
-            // that contain JSON schemas.
+            // Omit about half of the fields, and more at deeper levels, because a JSON schema has a dozen fields that
+            // contain JSON schemas.
             let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
             let fields = struct_type.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
@@ -277,7 +277,7 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
         let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
         decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
     };
-    // The schema is at the fifth level, below the object, its spec, the list of versions and a version.
+    // The schema is at the fifth nesting level, below the object, its spec, the list of versions and a version.
     let around = 5;
     let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
     let lists = |levels: usize| {
@@ -321,7 +321,7 @@ fn durations_are_formatted_as_in_go() {
 }
 
 proptest! {
-    // Each test case encodes an object of every kind.
+    // Run fewer cases than by default, because each case encodes an object of every kind.
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
@@ -335,7 +335,7 @@ proptest! {
             let object = normalised(object);
             let body = Enveloped::document(&object).unwrap().body();
             prop_assert_eq!(normalised(decode(&body, EXPECTED).unwrap()), object.clone(), "{} {}", version, kind);
-            // Member order does not affect the encoding.
+            // The order of the members does not affect the encoding.
             let mut members: Vec<_> = object.as_object().unwrap().iter().collect();
             random.shuffle(&mut members);
             let members = members.into_iter().map(|(name, value)| format!("{name:?}:{value}"));

@@ -52,8 +52,8 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// Reads one message. A nested message can represent an embedded Go struct, whose fields belong to the enclosing object
-/// in JSON.
+/// Reads one protobuf message. A nested message can represent an embedded Go struct. In JSON, the fields of an embedded
+/// struct belong to the enclosing object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     struct_type: &'a Struct,
@@ -85,8 +85,8 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Returns a reader for the field `number`. If an embedded message has this number, the reader covers the fields of
-    /// the message.
+    /// Returns a reader for the field `number`. If the field is an embedded message, the returned reader reads the
+    /// fields of this message.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -117,7 +117,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
         }
         ty => {
             if let (Type::Struct { struct_type, .. }, Some(Json::Object(earlier))) = (ty, object.get_mut(&field.name)) {
-                // Merge a message that occurs again into the earlier message.
+                // If a message occurs again, merge it into the earlier message.
                 return MessageReader::new(struct_type).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
             let value = value(content, ty, levels_left)?;
@@ -126,8 +126,8 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match ty {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // Values of these types are messages with a single field. If this field is absent, the earlier value is
-                // kept.
+                // A value of one of these types is a message with a single field. If this field is absent, keep the
+                // earlier value.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -243,7 +243,7 @@ fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Resu
     }
 }
 
-/// Decodes a time. An empty message decodes to null.
+/// Decodes a time. Returns `None` for an empty message.
 fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     if as_bytes(content)?.is_empty() {
         return Ok(None);

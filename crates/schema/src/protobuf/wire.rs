@@ -25,8 +25,8 @@ pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut V
     tag(number, 2, to);
     let start = to.len();
     let written = write(to);
-    // The length of a nested message comes before the content, but the writer knows the length only after it has
-    // written the content.
+    // The length of a nested message comes before its content. The writer moves the length, because it knows the
+    // length only after it has written the content.
     let end = to.len();
     digits((end - start) as u64, to);
     let digits = to.len() - end;
@@ -56,7 +56,8 @@ pub(super) enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Returns the field's wire type. Error messages contain the type but not the value, which can be long.
+    /// Returns the field's wire type. Error messages contain the wire type but not the value, because the value
+    /// can be long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Varint(_) => "a varint",

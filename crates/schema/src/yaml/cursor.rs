@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         self.mark
     }
 
-    /// Returns the byte that is `after` bytes ahead.
+    /// Returns the byte that is `after` bytes ahead of the cursor.
     pub(super) fn byte(&self, after: usize) -> u8 {
         let at = self.at + after;
         if at < self.end { self.text.as_bytes()[at] } else { 0 }
@@ -91,7 +91,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns `true` if a line break is `after` bytes ahead.
+    /// Returns `true` if there is a line break `after` bytes ahead of the cursor.
     pub(super) fn is_break(&self, after: usize) -> bool {
         match self.byte(after) {
             b'\r' | b'\n' => true,
@@ -175,7 +175,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Ends the last line of the text by moving to the start of a new line, if necessary.
+    /// Ends the last line of the text: if the cursor is not at the start of a line, moves it to the start of a new
+    /// line.
     pub(super) fn end_line(&mut self) {
         if self.mark.column != 0 {
             self.mark.column = 0;

@@ -1,5 +1,5 @@
-//! Writes JSON as YAML. Strings are quoted if a YAML parser could parse them as another type. For example, parsers for
-//! YAML 1.1 parse `no` as false and `2024-01-01` as a time.
+//! Writes JSON as YAML. Strings are quoted if a YAML parser could parse them as another type. For example, YAML 1.1
+//! parsers interpret `no` as false and `2024-01-01` as a time.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value that starts on the current line, followed by a line break.
+/// Writes a value and a line break. The value starts on the current line.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
@@ -80,14 +80,14 @@ fn below(value: &Json, indent: usize, out: &mut String) {
     block(value, indent, out);
 }
 
-/// Indents all lines but the first, which already contains text.
+/// Indents a line, except for the first line of a block, which already contains text.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");
     }
 }
 
-/// Formats a string. Omits the quotes if every YAML parser parses the text as a string.
+/// Formats a string. The string is not quoted if every YAML parser would parse the text as a string.
 fn text(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || " _./@+-".contains(c);
     let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')

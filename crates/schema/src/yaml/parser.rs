@@ -18,7 +18,8 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// A node's anchor and tag. The tag handle has been replaced by its prefix.
+/// The anchor and the tag of a node. In the tag, the prefix of the tag handle has replaced the
+/// handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
@@ -48,7 +49,7 @@ enum State {
         first: bool,
     },
     FlowValue,
-    /// The value is missing because the key is not followed by a colon.
+    /// The value of a key is missing, because no colon follows the key.
     NoFlowValue,
     End,
 }
@@ -59,7 +60,7 @@ type Parsed = Result<(YamlEvent, Mark), YamlError>;
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// The state after the end of each open node.
+    /// For each open node, the state of the parser after the end of the node.
     states: Vec<State>,
     marks: Vec<Mark>,
     /// The tag prefixes, keyed by tag handle.
@@ -120,7 +121,7 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Restores the state that was saved at the start of the current node.
+    /// Restores the parser state that was saved at the start of the current node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }
@@ -352,7 +353,7 @@ impl<'a> Parser<'a> {
         if !ENDS.contains(self.peek()?) {
             return self.node_unless(&[], State::PairValue, false, false);
         }
-        // As in libyaml, ignore this token.
+        // Ignore this token, as in libyaml.
         self.scanner.take()?;
         self.empty(State::PairValue)
     }

@@ -41,7 +41,7 @@ pub(super) struct PlacedToken {
     pub(super) mark: Mark,
 }
 
-/// A possible start of a key without a `?`.
+/// A position at which a key without a `?` may start.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
@@ -93,7 +93,7 @@ impl<'a> Scanner<'a> {
         self.tokens.front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Consumes and returns the next token. At the end, always returns [`Token::StreamEnd`].
+    /// Consumes and returns the next token. At the end of the text, each call returns [`Token::StreamEnd`].
     pub(super) fn take(&mut self) -> Scanned<PlacedToken> {
         if self.peek()?.token == Token::StreamEnd {
             return self.peek().cloned();
@@ -114,8 +114,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns `true` if the text since the possible start of a key can still be a key. A key must be short and on a
-    /// single line.
+    /// Returns `true` if the text since the possible start of a key can still be a key. A key must be on a single line
+    /// and not too long.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -186,7 +186,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips blanks, line breaks and comments. Tabs are not indentation.
+    /// Skips blanks, line breaks and comments. A tab is not skipped where it could be used as indentation.
     fn skip_to_token(&mut self) {
         loop {
             if self.cursor.mark().column == 0 && self.cursor.is_byte_order_mark() {
@@ -318,7 +318,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a one-character token. Text before the token can no longer be a key on the current level.
+    /// Adds a one-character token. On the current level, the text before the token can no longer be a key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;
@@ -339,7 +339,7 @@ impl<'a> Scanner<'a> {
         self.fetch_indicator(Token::Key, allowed)
     }
 
-    /// Opens a block at an indicator such as `-` or `?`. Fails if a block is not allowed here.
+    /// Opens a block at an indicator such as `-` or `?`. Fails if a block is not allowed at the current position.
     fn open_here(&mut self, token: Token, problem: &str) -> Scanned<()> {
         let mark = self.cursor.mark();
         if !self.in_flow() && !self.key_allowed {

@@ -72,7 +72,7 @@ fn only_plain_and_tagged_scalars_are_resolved() {
     }
 }
 
-/// Go's library differs from YAML 1.2 for these flow collections, escapes and tags.
+/// Go's library parses these flow collections, escapes and tags differently from YAML 1.2.
 #[test]
 fn plain_scalars_escapes_and_tags_follow_libyaml() {
     for (text, expected) in [
@@ -288,7 +288,7 @@ fn aliases_are_limited_in_depth_and_weight() {
 
     assert_eq!(value(&(list.clone() + "- *a\n"))[1].as_array().map(Vec::len), Some(30_000));
     assert_eq!(value(&(text + "- *a\n"))[1].as_str().map(str::len), Some(1 << 20));
-    // The size of nodes without aliases is not limited.
+    // Only the size of anchored nodes and their aliases is limited.
     let heavy = format!("&a [&b [&c [{}]]]", "x,".repeat(200_000));
     assert_eq!(value(&heavy)[0][0].as_array().map(Vec::len), Some(200_000));
 }
@@ -307,8 +307,8 @@ fn many_keys_tags_anchors_and_documents_are_read() {
     assert_eq!(YamlDocuments::new(&"a\n---\n".repeat(many)).count(), many + 1);
 }
 
-/// Generates JSON with strings that contain YAML indicators. The strings cannot be YAML 1.1 booleans such as `no`,
-/// which serde_yaml treats as strings.
+/// Generates JSON with strings that contain YAML indicators. The strings do not include YAML 1.1 booleans such as
+/// `no`, because serde_yaml treats them as strings.
 fn values() -> impl Strategy<Value = Json> {
     let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
     let leaf = prop_oneof![
@@ -328,7 +328,7 @@ fn values() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Writes a value in a random YAML style, chosen by the random numbers from `dice`.
+/// Writes a value in a random YAML style. The random numbers in `dice` determine the style.
 fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
     const NOISE: &str = " # it's [{ \"not content\n";
     let pad = " ".repeat(indent);
@@ -406,7 +406,7 @@ proptest! {
 
 #[test]
 fn document_is_not_read_beyond_a_limit() {
-    // A syntax error follows the node that exceeds the limit.
+    // Each text has a syntax error after the node that exceeds a limit, and this syntax error is not reported.
     for (text, why) in [
         (format!("{}'", "[".repeat(10_000)), "exceeded max depth of 127"),
         (

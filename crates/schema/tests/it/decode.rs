@@ -145,7 +145,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // In a custom resource, a member such as `Kind` is an ordinary field, because its name is not exactly `kind`.
+    // In a custom resource, a member such as `Kind` is an ordinary field, because the case of its name differs from
+    // `kind`.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -188,7 +189,7 @@ fn repeated_list_is_decoded_into_existing_items() {
     assert_eq!(decode_as("v1", "Pod", body).unwrap().object["metadata"]["finalizers"], json!(["a", "c", ""]));
 }
 
-/// The expected lists were recorded from a kube-apiserver.
+/// The expected container lists were recorded from a kube-apiserver.
 #[test]
 fn list_that_grows_again_restores_removed_items() {
     let long = r#"[{"name": "a", "image": "x"}, {"name": "b", "image": "y", "args": ["1", "2"]}]"#;
@@ -221,8 +222,8 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // Decoding takes linear time. The decoder does not move the removed items for each list, and it limits the total
-    // length of paths.
+    // Decoding takes linear time, because the decoder does not move all removed items each time the list occurs,
+    // and it limits the total length of paths.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
@@ -343,7 +344,7 @@ fn null_clears_all_but_structs_and_plain_values() {
     let webhook =
         r#"{"webhooks": [{"clientConfig": {"caBundle": "AAA=", "caBundle": null, "url": "u", "url": null}}]}"#;
     let read_webhook = read("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", webhook);
-    // Null clears a byte field and resets a pointer.
+    // A null clears a byte field and resets a pointer.
     assert_eq!(read_webhook["webhooks"][0]["clientConfig"], json!({}));
     let pod = r#"{"spec": {"containers": [{"name": "c", "env": [{"name": "e", "valueFrom": {"resourceFieldRef":
         {"resource": "r", "divisor": "5", "divisor": null}}}]}]}}"#;
@@ -371,7 +372,7 @@ fn only_the_last_repeated_metadata_is_validated() {
     );
 }
 
-/// The expected results were recorded from a kube-apiserver.
+/// The expected metadata was recorded from a kube-apiserver.
 #[test]
 fn last_duplicate_in_custom_resource_metadata_wins() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
@@ -424,7 +425,7 @@ fn repeated_long_path_is_not_written_each_time() {
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let (long, many) = ("x".repeat(1 << 20), r#""a":1,"#.repeat(300_000));
     let body = format!(r#"{{"kind":"Widget","{long}":{{{many}"a":2}}}}"#);
-    // The paths of all findings would need three hundred gigabytes.
+    // If the decoder stored the path of each finding, the paths would take three hundred gigabytes.
     let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.findings, [StrictFinding::Duplicate(format!("{long}.a"))]);
 }

@@ -135,7 +135,7 @@ fn number_of_placed_values_is_limited() {
 fn operation_that_nests_too_deeply_is_rejected() {
     let lists = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!([inner]));
     let objects = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!({"": inner}));
-    // The object and its member `s` are two nesting levels.
+    // The object and its member `s` add two nesting levels.
     let object = json!({"s": {}, "l": lists(125), "o": objects(125), "more": lists(126)});
     for (from, deepest) in [("/l", true), ("/o", true), ("/more", false)] {
         for op in ["copy", "move"] {
@@ -143,7 +143,7 @@ fn operation_that_nests_too_deeply_is_rejected() {
             assert_eq!(json_patch(&object, patch).is_ok(), deepest, "{op} {from}");
         }
     }
-    // An existing value that is too deep does not affect other operations.
+    // If an existing value is nested too deeply, operations on other values still succeed.
     let deep = json!({"l": lists(140)});
     assert!(json_patch(&deep, json!([{"op": "add", "path": "/a", "value": 1}])).is_ok());
     let copy = json!([{"op": "test", "path": "/b", "value": null}, {"op": "copy", "from": "/l", "path": "/a"}]);
@@ -216,9 +216,9 @@ fn order_check_takes_linear_time() {
         assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
         cpu_time().saturating_sub(began)
     };
-    // With a quadratic algorithm, the larger patch would take 64 times as long as the smaller one. The test compares
-    // the CPU time of this thread. The minimum of several runs is used, because other threads can slow down memory
-    // access.
+    // With a quadratic algorithm, the larger patch would take 64 times as long as the smaller patch. The test
+    // compares the CPU time of this thread, and uses the minimum of several runs, because other threads can slow
+    // down memory access.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
     for _ in 0..8 {

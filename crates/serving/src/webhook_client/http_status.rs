@@ -1,9 +1,9 @@
-//! The error messages for responses without success.
+//! The error messages for webhook responses without success.
 
 use http::StatusCode;
 use serde_json::Value;
 
-/// Returns the error message for a response, as in client-go. Returns `None` for a successful response with a nonempty
+/// Returns the error message for a response, as in client-go, or `None` for a successful response with a nonempty
 /// body.
 pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Option<String> {
     let code = status.as_u16();
@@ -22,7 +22,7 @@ pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Optio
     Some(generic(code, if is_text { shortened(body.trim()) } else { "" }))
 }
 
-/// Returns the beginning of a body, as in client-go.
+/// Returns the beginning of a response body, as client-go shows it in errors.
 fn shortened(body: &str) -> &str {
     &body[..body.floor_char_boundary(2048)]
 }

@@ -13,7 +13,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootC
 use rustls_platform_verifier::BuilderVerifierExt;
 
 /// Returns the TLS configuration for a webhook whose certificate was issued by an authority in the PEM bundle. If the
-/// bundle is empty, the authorities of the operating system are trusted.
+/// bundle is empty, the client trusts the authorities of the operating system.
 pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -33,8 +33,8 @@ pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Accepts certificates that were issued by an authority in the bundle. Like Go, also accepts a server certificate if
-/// the bundle contains this certificate. Names and validity periods are always checked.
+/// Accepts certificates that were issued by an authority in the bundle. Like Go, also accepts a server certificate
+/// that the bundle itself contains. Names and validity periods are checked in all cases.
 #[derive(Debug)]
 struct BundleVerifier {
     authorities: Arc<WebPkiServerVerifier>,

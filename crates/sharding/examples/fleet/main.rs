@@ -1,5 +1,5 @@
-//! Simulates replicas that share objects, and prints the cost of each step. By default, ten replicas share 2,000
-//! objects. `docs/bench/scale.md` contains the results for a large fleet:
+//! Simulates replicas that share objects, and prints the cost of each phase. By default, ten replicas share 2,000
+//! objects. `docs/bench/scale.md` contains the results for a large fleet, from this command:
 //!
 //! ```text
 //! cargo run --release -p pintle-sharding --example fleet -- \
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! All replicas run in one thread on tokio's paused clock. The leases are stored in memory, and the objects are in a
-//! simulated server. The shards, electors, informers and work queues are the ones that an operator uses. Requests and
-//! the decoding of lists take no time on the paused clock.
+//! simulated server. The simulation uses the same shards, electors, informers and work queues as an operator. Requests
+//! and the decoding of lists take no time on this clock.
 #![allow(clippy::print_stdout, reason = "a command-line program")]
 
 mod source;
@@ -78,14 +78,14 @@ impl Clocks for PausedClocks {
     }
 }
 
-/// What all replicas have done.
+/// The work that all replicas have done.
 #[derive(Default)]
 struct Work {
     /// The number of objects that each replica handles.
     owned: Mutex<Vec<usize>>,
     reconciled: AtomicUsize,
-    /// The leader's work begins after the elections. If it began earlier, replicas would join while other replicas list
-    /// objects in the same thread, and each shard would move several times.
+    /// Cancelled after the elections, when the leaders' work begins. If the work began earlier, replicas would join
+    /// while other replicas list objects in the same thread, and each shard would move several times.
     begun: CancellationToken,
 }
 
@@ -149,7 +149,7 @@ impl Fleet {
         assert_eq!(owned, setting.objects, "each object belongs to one replica");
     }
 
-    /// Measures the fleet without any changes.
+    /// Measures the idle fleet, without any changes of objects.
     async fn idle(&self, setting: &Setting) {
         sleep(Duration::from_secs(30)).await;
         let owned = self.work.owned();
@@ -180,7 +180,7 @@ impl Fleet {
         print("CPU ms per second with changes", (process_cpu() - cpu) * 1e3 / seconds);
     }
 
-    /// Waits for `count` reconciliations. Returns the simulated seconds.
+    /// Waits for `count` reconciliations, and returns the simulated seconds.
     async fn until_reconciled(&self, count: usize) -> f64 {
         let start = Instant::now();
         while self.work.reconciled.load(Ordering::Relaxed) < count {
@@ -247,12 +247,12 @@ async fn reconcile(source: Source, work: &Work) {
     let shard = source.shard;
     let informer = SharedInformer::new(Sharded { source, shard }, InformerConfig::default());
     let mut events = informer.subscribe();
-    // tokio does not advance its paused clock while a blocking task is running. Without this task, the informer's
-    // timeouts would expire while other threads decode the list.
+    // tokio does not advance its paused clock while a blocking task is running. Without the blocking task, the
+    // informer's timeouts would expire while other threads decode the list.
     let (is_listed, listed) = mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || listed.recv());
     informer.start();
-    // The list fails only if the shard is lost in the meantime.
+    // Ignore the result: the list fails only if the replica loses the shard in the meantime.
     let _ = informer.wait_for_sync().await;
     drop(is_listed);
     let queue = WorkQueue::<ObjectKey>::new(QueueConfig::default());

@@ -26,14 +26,14 @@ struct Contents {
     changes: broadcast::Sender<WatchEvent<RawObject>>,
 }
 
-/// The list and watch requests of a single shard.
+/// A source of list and watch requests for a single shard.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) objects: Arc<Objects>,
     pub(super) shard: Shard,
 }
 
-/// A watch may lag behind by at most this many changes.
+/// The maximum number of changes by which a watch may lag behind.
 const WATCH_BUFFER: usize = 1 << 14;
 
 impl Objects {
@@ -65,7 +65,7 @@ impl Objects {
         let (shard, index) = self.places[object];
         let contents = &self.shards[shard as usize];
         let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
-        // If there is no watch, the next list returns the change.
+        // Ignore a missing watch, because the next list returns the change.
         let _ = contents.changes.send(WatchEvent::Modified(json(&contents.uids[index as usize], revision)));
     }
 }
@@ -103,7 +103,7 @@ impl ListWatch for Source {
     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> {
         let changes = self.objects.shards[self.shard.index() as usize].changes.subscribe();
         let events = stream::unfold(changes, async |mut changes| {
-            // If a watch lags too far behind, it ends, and the informer starts a new one.
+            // End a watch that lags too far behind, so that the informer starts a new one.
             changes.recv().await.ok().map(|event| (Ok(event), changes))
         });
         Ok(events.boxed())

@@ -1,5 +1,4 @@
-//! An API for a client on a machine that can be suspended. Responses to the client are delayed while its machine is
-//! suspended.
+//! An API for a client on a machine that can be suspended, which delays responses to the client.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::clock::NodeClock;
 #[derive(Clone)]
 pub(crate) struct Asleep {
     pub(crate) client: Client<Lease>,
-    /// The client's machine. `None` if the machine is never suspended.
+    /// The client's machine, or `None` if the machine cannot be suspended.
     pub(crate) machine: Option<Arc<NodeClock>>,
 }
 

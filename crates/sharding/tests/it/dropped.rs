@@ -13,9 +13,9 @@ use crate::contender::{TestClock, pass};
 use crate::ledger::Ledger;
 use crate::replicas::{SHARDS, Setup, usual};
 
-/// Runs two shards, drops this run after 2.5 s, and starts a second run. Returns the shard and the start time for each
-/// call of the work in both runs. The work on the first shard holds a permit. The permit is dropped `given_back`
-/// seconds after the end of the first run, or never if `given_back` is `None`.
+/// Runs two shards, drops this run after 2.5 s, and starts a second run. Returns, for both runs, the shard and the
+/// start time of each call of the work. The work on the first shard holds a permit. The permit is dropped `given_back`
+/// seconds after the end of the first run, or not at all if `given_back` is `None`.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();
     let election = LeaderElectionConfig {

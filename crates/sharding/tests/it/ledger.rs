@@ -10,20 +10,20 @@ use tokio::time::Instant;
 
 use crate::clock::NodeClock;
 
-/// Checks the leaders' work on shards. The leadership must be valid at every step of the work. All earlier workers of a
-/// shard must have stopped for good before work on the shard begins. After a suspended machine has resumed, its work
-/// must be dropped before it makes another step.
+/// Checks the leaders' work on shards with three rules. The leadership must be valid at every step of the work. Before
+/// work on a shard begins, all earlier workers of the shard must have stopped for good. After a suspended machine has
+/// resumed, its work must be dropped before the next step.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Default)]
 struct Book {
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// The shards without a worker. Each entry contains the time at which the last worker of the shard stopped.
+    /// The shards without a worker, with the time at which the last worker of the shard stopped.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
-    /// The first violated rule.
+    /// The first rule that was violated.
     broken: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Worker {
     }
 }
 
-/// Returns `true` if the two shards overlap. The two shards may belong to replicas with different numbers of shards.
+/// Returns `true` if the two shards overlap, which may belong to replicas with different numbers of shards.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
     before(one, other) && before(other, one)

@@ -28,7 +28,7 @@ pub(crate) struct Replica {
     pub(crate) client: Client<Lease>,
     pub(crate) machine: Option<Arc<NodeClock>>,
     pub(crate) stop: CancellationToken,
-    /// Drops the current run of the replica and starts a new one.
+    /// Notified to drop the current run of the replica and start a new one.
     pub(crate) again: Arc<Notify>,
     pub(crate) run: JoinHandle<Option<(Shard, EndReason)>>,
 }
@@ -37,11 +37,11 @@ pub(crate) struct Replica {
 pub(crate) struct Setup {
     pub(crate) shards: u32,
     pub(crate) clocks: Arc<dyn Clocks>,
-    /// The machine of the replica, if it can be suspended. Its clocks replace `clocks`.
+    /// The machine of the replica, if it can be suspended. The clocks of the machine replace `clocks`.
     pub(crate) machine: Option<Arc<NodeClock>>,
     /// How long the work continues after the elector has asked it to finish.
     pub(crate) drain: Duration,
-    /// The shard on which the work ends on its own after a second.
+    /// The shard on which the work ends by itself after a second.
     pub(crate) ends: Option<u32>,
     pub(crate) release_on_cancel: bool,
     pub(crate) reuse_identity: bool,
@@ -127,7 +127,7 @@ async fn replicas_divide_all_shards_stably() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // Each lease is written once per retry period, and the replicas send no other requests.
+    // The replicas write each lease once per retry period, and send no other requests.
     let requests = server.take_requests();
     assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
@@ -168,7 +168,7 @@ async fn shard_is_handed_over_without_release_on_cancel() {
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
-/// The preferred replica is a member of the fleet, but cannot write the leases of the shards.
+/// The preferred replica in this test is a member of the fleet, but cannot write the leases of the shards.
 #[tokio::test(start_paused = true)]
 async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -271,7 +271,7 @@ async fn replica_with_silent_watch_yields_to_a_new_replica() {
     pass(16.0).await;
     server.break_watches(Break::Silent);
     let _b = usual().start(&server, &ledger, "b");
-    // The watch of "a" is reopened after two lease durations.
+    // After two lease durations, the watch of "a" is reopened.
     pass(40.0).await;
     let of_b = ledger.owners().values().filter(|owner| *owner == "b").count();
     assert!((6..=18).contains(&of_b), "b has {of_b}");
@@ -302,7 +302,8 @@ async fn lease_with_missed_deletion_is_forgotten() {
     let [a, b, c] = ["a", "b", "c"].map(start);
     pass(5.0).await;
     c.run.abort();
-    // The lease of "c" expires before second 20. The next cleanup after 20 lease durations is at second 360.
+    // The lease of "c" expires before second 20. Second 360 is the time of the next cleanup after 20 lease
+    // durations.
     pass(350.0).await;
     let other = if ledger.owners()[&0] == "a" { b } else { a };
     let no_watch = || Outcome::refused(403, Reason::Forbidden);

@@ -17,7 +17,7 @@ fn of(shards: u32) -> Setup {
     Setup { shards, ..usual() }
 }
 
-/// Starts two replicas with six shards, and two replicas with nine shards at a later time.
+/// Starts two replicas with six shards, and later two replicas with nine shards.
 async fn rollout(server: &Collection<Lease>, ledger: &Ledger) -> ([Replica; 2], [Replica; 2]) {
     let old = ["a", "b"].map(|identity| of(6).start(server, ledger, identity));
     pass(10.0).await;
@@ -60,8 +60,8 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The replicas with the old number of shards are disconnected from the server. When these replicas can reach the
-/// server again, their leases are free, and the replicas with the new number of shards do the work.
+/// The replicas with the old number of shards are disconnected from the server. When they can reach the server again,
+/// their leases are free, and the replicas with the new number of shards do the work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -123,8 +123,8 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// A replica without permission to list must not become a member. Other replicas would release shards for this replica,
-/// which would hold the leases of these shards without working on the shards.
+/// A replica without permission to list must not become a member. Other replicas would release shards for such a
+/// member, which would hold their leases without working on them.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

@@ -14,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::replicas::{Setup, usual};
 use crate::seeds::many;
 
-/// Runs replicas for two minutes with faults, and then without faults. The [`Ledger`] checks the invariants.
+/// Runs replicas for two minutes with faults, and then without faults. The [`Ledger`] checks its rules in both phases.
 async fn survive(seed: u64, numbers: &[u32]) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -45,7 +45,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
             }
             1 | 2 => {
                 for replica in &replicas {
-                    // End the partition. The other faults continue.
+                    // End the partition, while the other faults continue.
                     replica.client.faults().heal();
                     make_unlucky(&replica.client, watched, rng.u64(..));
                 }

@@ -7,15 +7,15 @@ use tokio::sync::Notify;
 
 use crate::Change;
 
-/// The maximum number of unread changes. A follower that exceeds the maximum must list again.
+/// The maximum number of unread changes, above which the follower must list again.
 const MAX_CHANGES: usize = 16_384;
 
 /// A stream of the changes to several resources, in revision order.
 #[derive(Debug)]
 pub struct Changes(Arc<Backlog>);
 
-/// The error for a follower that has missed changes because it reads too slowly. The follower must list again. All
-/// later changes are still delivered.
+/// The error for a follower that has missed changes because it reads too slowly. After this error, the follower must
+/// list again, and receives all later changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lagged;
 
@@ -23,8 +23,8 @@ pub struct Lagged;
 struct Backlog {
     unread: Mutex<UnreadChanges>,
     notify: Notify,
-    /// The approximate maximum size of all unread changes, in bytes. Without this limit, unread changes could keep too
-    /// many superseded objects in memory.
+    /// The approximate maximum size of all unread changes, in bytes. Without a size limit, unread changes could keep
+    /// too many superseded objects in memory.
     max_bytes: usize,
 }
 
@@ -32,8 +32,8 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. If changes were lost, the backlog stays empty until the follower has received the
-    /// [`Lagged`] error.
+    /// Whether changes were lost. After a loss, the backlog stays empty until the follower has received the [`Lagged`]
+    /// error.
     lagged: bool,
 }
 
@@ -64,7 +64,7 @@ impl Changes {
     ///
     /// # Cancel safety
     ///
-    /// No changes are lost if the future is dropped.
+    /// Dropping the future loses no changes.
     pub async fn next(&mut self) -> Result<Arc<Change>, Lagged> {
         loop {
             if let Some(next) = self.try_next() {
@@ -83,7 +83,7 @@ impl Changes {
 }
 
 impl ChangeSender {
-    /// Adds a change. Returns `false` if the follower has been dropped.
+    /// Adds a change to the backlog, and returns `false` if the follower has been dropped.
     pub(super) fn send(&self, change: &Arc<Change>) -> bool {
         let Some(backlog) = self.0.upgrade() else { return false };
         let mut unread = backlog.unread();

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use super::Db;
 use crate::{Change, ResourceKey};
 
-/// The limits of one read from the log: the number of returned changes,
-/// their approximate size in bytes, and the number of examined changes.
+/// The limits of one read from the log: the number of returned changes, their approximate size in bytes, and the number
+/// of examined changes.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
@@ -43,15 +43,14 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns a field's value after a change. If the field had a different value before the change, also returns the
-/// previous value.
+/// Returns a field's value after a change, and the previous value if it was different.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
     new.into_iter().chain(old.filter(|_| old != new))
 }
 
-/// The followers of one resource, grouped by scope. The cost of notifying one scope does not depend on the followers of
+/// The followers of one resource, grouped by scope. Notifying one scope does not depend on the number of followers of
 /// other scopes.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
@@ -60,14 +59,14 @@ pub(super) struct Followers {
     objects: HashMap<String, RecentChanges>,
     /// The followers of field values, by field index and value.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// If there are this number of scopes, an insertion first removes all scopes without followers.
+    /// The number of scopes at which an insertion first removes all scopes without followers.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
-    /// The last revision that has been removed from `revisions`. All later changes of the scope are in `revisions`.
+    /// The last revision that has been removed from `revisions`, which contains all later changes of the scope.
     dropped: u64,
     last: watch::Sender<u64>,
 }
@@ -97,7 +96,7 @@ impl RecentChanges {
 }
 
 impl Followers {
-    /// Adds a follower of `scope`. The returned receiver receives the revision of each change after `now`. Dropping the
+    /// Adds a follower of `scope`. Returns a receiver for the revision of each change after `now`. Dropping this
     /// receiver removes the follower.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
@@ -150,16 +149,16 @@ impl Followers {
     }
 }
 
-/// A stream of the changes of a resource in one scope. The changes are read from the log. A feed buffers at most one
-/// batch of changes, even if it is read slowly.
+/// A stream of the changes of a resource in one scope. The feed reads these changes from the log. Even if it is read
+/// slowly, a feed buffers at most one batch of changes.
 #[derive(Debug)]
 pub struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
     after: u64,
     /// Whether the feed has reached the end of the log. A feed that starts at a past revision first reads all later
-    /// changes of the resource from the log. Until it reaches the end of the log, the number of unread changes is not
-    /// limited.
+    /// changes of the resource from the log. Until it reaches the end of the log, the number of its unread changes is
+    /// not limited.
     live: bool,
     last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
@@ -190,7 +189,7 @@ impl Feed {
     ///
     /// # Cancel safety
     ///
-    /// No changes are lost if the future is dropped.
+    /// Dropping the future loses no changes.
     pub async fn next(&mut self, db: &Db) -> Result<Arc<Change>, FeedEnd> {
         loop {
             if let Some(change) = self.ready.pop_front() {
@@ -206,7 +205,7 @@ impl Feed {
                         return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // Ignore the error if the sender was dropped: the next iteration ends the feed.
+                    // If the sender was dropped, ignore the error, because the next iteration ends the feed.
                     let _ = self.last.changed().await;
                 }
                 Ok(_) => (),
@@ -214,8 +213,8 @@ impl Feed {
         }
     }
 
-    /// Returns `true` if the resource's history was dropped, because the resource was removed or replaced. No more
-    /// changes follow.
+    /// Returns `true` if the resource's history was dropped, because the resource was removed or replaced. After this,
+    /// the feed returns no more changes.
     pub fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }
@@ -252,7 +251,7 @@ impl Feed {
                 self.ready.push_back(change.clone());
             }
         }
-        // The log contains no more changes in this scope, so the feed continues from the current revision.
+        // Continue from the current revision, because the log contains no more changes in this scope.
         self.after = self.after.max(inner.store.revision());
         Ok(true)
     }

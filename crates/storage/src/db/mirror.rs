@@ -1,9 +1,9 @@
-//! Copies the objects of a live cluster for a plan, which is a dry run on
-//! top of this cluster. The live cluster is called the upstream cluster.
+//! Copies the objects of a live cluster for a plan, which is a dry run on top of this cluster. This module calls the
+//! live cluster the upstream cluster.
 //!
-//! The base of an object is its state in the upstream cluster. The base does not change after the first local write of
-//! the object. For an object with local writes, the store ignores upstream changes and only records that the object has
-//! changed. Therefore, all differences between the base and the object come from local writes.
+//! The base of an object is its state in the upstream cluster. After the first local write of an object, its base does
+//! not change. After the first local write, the store ignores upstream changes of the object, and only records that
+//! the object has changed. All differences between the base and the object therefore come from local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -19,7 +19,7 @@ pub(super) struct Mirror {
 
 #[derive(Debug, Default)]
 struct Base {
-    /// The upstream object. `None` if the object does not exist in the upstream cluster.
+    /// The upstream object, or `None` if it does not exist in the upstream cluster.
     object: Option<Arc<Stored>>,
     /// The last known upstream version of the object, or of its deletion.
     at: u64,
@@ -48,8 +48,8 @@ pub struct LocalWrite {
 }
 
 impl Mirror {
-    /// Records a change as a local write. If the change is a copy of an upstream object, the method that copies it
-    /// removes the record afterwards.
+    /// Records a change as a local write. If the change copies an upstream object, the copying method removes this
+    /// record afterwards.
     pub(super) fn record_change(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -57,7 +57,7 @@ impl Mirror {
 }
 
 impl Db {
-    /// Makes this store a copy of the upstream cluster.
+    /// Turns this store into a copy of the upstream cluster.
     pub fn begin_mirror(&self) {
         self.lock().mirror = Some(Mirror::default());
     }
@@ -76,7 +76,7 @@ impl Db {
         })
     }
 
-    /// Returns the object's upstream state. If the object has local writes, returns the state before the first of them.
+    /// Returns the object's upstream state, or the state before its first local write.
     pub fn upstream_object(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
@@ -97,9 +97,8 @@ impl Db {
         written.into_iter().map(local_write).collect()
     }
 
-    /// Stores the upstream state of an object. Does nothing if the object has local writes or the store contains a
-    /// newer state. If `followed` is `true`, watchers of the collection receive an event. Otherwise, they receive no
-    /// event.
+    /// Stores the upstream state of an object. Does nothing if the object has local writes, or if the store already
+    /// contains a newer state. Watchers of the collection receive an event only if `followed` is `true`.
     pub fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
@@ -141,7 +140,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // An object needs no entry if it does not exist upstream and has no known version.
+        // Remove the entry of an object that does not exist upstream and has no known version.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -177,7 +176,8 @@ impl Db {
         let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
         let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
-            // The revision of the object is its upstream version, unless a local write has already used this revision.
+            // The object gets its upstream version as its revision, unless a local write has already used this
+            // revision.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
             self.notify(inner, slice::from_ref(&change));
@@ -190,7 +190,7 @@ impl Db {
         Some(new)
     }
 
-    /// Notifies the controllers of a change, but not the watchers.
+    /// Notifies only the controllers of a change, not the watchers.
     fn notify_background(&self, inner: &mut Inner, change: Change) {
         self.publish(inner);
         inner.notify_multi(&Arc::new(change));

@@ -9,29 +9,28 @@ use crate::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 type StoreKey = (ResourceKey, Key);
 
 /// The maximum number of attempts to compare the store with the snapshot without holding the lock. An attempt fails if
-/// another request writes to the store during the comparison. After the last attempt fails, the lock is held during the
-/// comparison.
+/// another request writes to the store during the comparison. After the last failed attempt, the comparison runs while
+/// holding the lock.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 #[derive(Default)]
 struct Difference<'a> {
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects to remove, and their revisions. An object is removed if the snapshot does not contain it or contains
-    /// it with different content.
+    /// The objects to remove, and their revisions. The snapshot does not contain these objects, or contains them with
+    /// different content.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
 }
 
 impl Db {
-    /// Replaces all objects with the objects in `wanted`, in a single commit. Objects with the same content as in
-    /// `wanted` are kept. The function removes all other current objects, and writes all other objects in `wanted`.
-    /// Returns the number of writes.
+    /// Replaces all objects with the objects in `wanted`, in a single commit. Objects with the same content in the
+    /// store and in `wanted` are kept. The commit removes all other current objects, and writes all other
+    /// objects in `wanted`. Returns the number of writes in the commit.
     ///
-    /// Readers never see a partial state, because there is only a single commit. If readers saw a partial state, the
-    /// garbage collector could delete dependents whose owner has not been restored yet. The lock is held only while
-    /// objects are written. Objects are encoded and compared without holding the lock, unless every attempt conflicts
-    /// with another write.
+    /// Because of the single commit, readers do not see a partial state. In a partial state, the garbage collector
+    /// could delete dependents whose owner has not been restored yet. The lock is held only while objects are written.
+    /// Objects are encoded and compared without holding the lock, unless every attempt conflicts with another write.
     pub fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {
@@ -55,9 +54,8 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // An object with different content is removed and recreated. Remove all objects before the first object is
-        // created. Otherwise, a new object could conflict with a unique value of an object that has not been removed
-        // yet.
+        // An object with different content is removed and re-created. Remove all objects before creating the first one,
+        // because a new object could conflict with a unique value of an object to remove.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -71,16 +69,16 @@ impl Db {
     }
 }
 
-/// The state before the restore. Drop this value after the lock is released, because it can own the last references to
-/// many objects.
+/// The state before the restore, which can own the last references to many objects. Drop this value only after
+/// releasing the lock.
 struct Replaced {
     changes: Vec<Arc<Change>>,
     _present: Arc<Present>,
 }
 
 impl<'a> Difference<'a> {
-    /// Compares the store's objects with `wanted`. Each further call compares only objects that have changed since the
-    /// previous call.
+    /// Compares the store's objects with `wanted`. After the first call, `update` compares only objects that have
+    /// changed since the previous call.
     fn update(
         &mut self,
         db: &Db,
@@ -160,7 +158,7 @@ mod tests {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // Another write takes place each time the restore encodes an object.
+        // Writes to the store each time the restore encodes an object.
         const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Implements lists and pages.
+//! Implements lists and their pages.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use super::select::Selection;
 use super::{Store, errors};
 
 impl Store {
-    /// Returns the parts of a page. The first part contains the metadata. The items follow.
+    /// Returns the parts of a page, starting with the metadata, followed by the items.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
         let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
@@ -25,7 +25,7 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // With a selector, servers omit the number of remaining items, because they would have to read all
+            // Omit the number of remaining items for a selector, like servers, which would have to read all
             // remaining objects.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };

@@ -1,5 +1,5 @@
-//! Implements watches. Each watch has a position in the change log. If a test breaks a watch, the log position of the
-//! break is stored in the watch.
+//! Implements watches on the change log. Each watch has a position in the log. If a test breaks a watch, the watch also
+//! stores the log position of the break.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -15,14 +15,14 @@ pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
 pub(crate) struct Watch {
     selection: Selection,
     bookmarks: bool,
-    /// The watch sends events after this revision.
+    /// The revision after which the watch sends events.
     after: u64,
-    /// The items to send before the events in the log.
+    /// The items that the watch sends before the events in the log.
     first: VecDeque<Item>,
     next: usize,
-    /// A queued fault: the number of items before the break, and how the watch breaks.
+    /// The break from a queued fault: the number of items before it, and how the watch breaks.
     breaks: Option<(usize, Break)>,
-    /// A break by the test: the log position of the break, and how the watch breaks.
+    /// The break that the test requested: the log position of the break, and how the watch breaks.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
@@ -89,8 +89,8 @@ impl Store {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// Returns a watch's next item. If no item is available, this method stores `waker`. The caller must drop the
-    /// returned waker after releasing the lock.
+    /// Returns a watch's next item, or stores `waker` if no item is available. The caller must drop the returned waker
+    /// after releasing the lock.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -105,7 +105,7 @@ impl Store {
 }
 
 impl Watch {
-    /// Makes the watch return `error` and then end.
+    /// Makes the watch return `error` and end.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
@@ -124,8 +124,7 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // A queued fault does not replace a break that the test has requested, because this would drop the user's error
-        // under the lock.
+        // Keep a break that the test has requested, because replacing it would drop the user's error under the lock.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));

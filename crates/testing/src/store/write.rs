@@ -47,8 +47,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object. All values of the object are stored, except for the resourceVersion. A missing
-    /// uid, missing times and a missing generation are filled in.
+    /// Creates or replaces an object. Stores all values of the object, except for the resourceVersion. Fills in a
+    /// missing uid, missing times and a missing generation.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -145,7 +145,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object even if it has finalizers. Returns `true` if the object existed.
+    /// Removes an object even if it has finalizers, and returns `true` if the object existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;
@@ -270,7 +270,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the five characters that are appended to `generateName`. Different revisions have different suffixes.
+    /// Returns the five characters that are appended to `generateName`. Different revisions result in different
+    /// suffixes.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;
@@ -279,8 +280,8 @@ impl Store {
     }
 }
 
-/// Returns the generation of `new`, which replaces `old`. The generation is incremented if anything except the metadata
-/// and the status is different.
+/// Returns the generation of `new`, which replaces `old`. The generation is incremented if the objects differ
+/// outside of the metadata and the status.
 fn generation_after(old: &Value, new: &Value) -> Value {
     let generation = &old["metadata"]["generation"];
     let Some(number) = generation.as_i64() else { return generation.clone() };
@@ -300,7 +301,7 @@ fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Sets a member of an object. If the value is null, the member is removed.
+/// Sets a member of an object, or removes it if the value is null.
 fn set(object: &mut Value, member: &str, value: Value) {
     match value {
         Value::Null => remove(object, member),

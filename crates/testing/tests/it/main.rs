@@ -1,4 +1,4 @@
-//! Tests of the in-memory server, which is also used in the tests of other crates.
+//! Tests of the in-memory server, which other crates use in their tests.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A model test that checks that a list and a subsequent watch always result in the state of the store.
+//! A model test that a list followed by a watch always results in the state of the store.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// The test writes an object with methods of the collection. The flag specifies whether the object has a label.
+    /// The test writes an object with methods of the collection. The boolean is `true` if the written object has a
+    /// label.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
@@ -28,8 +29,8 @@ enum Operation {
     Bookmark,
     /// A client lists the current state in pages of this size.
     List(u32),
-    /// A client watches all objects or only the objects with the label. The number specifies the start of the watch, as
-    /// a percentage of all revisions.
+    /// A client watches all objects, or only labeled objects if the flag is `true`. The number is the start revision of
+    /// the watch, as a percentage of all revisions.
     Watch(u64, bool),
 }
 
@@ -160,7 +161,7 @@ fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
             }
             Operation::Watch(passed, labelled) => {
                 let revision = compacted + (sites.revision() - compacted) * passed / 100;
-                // Skip revision 0, because it means the current state.
+                // Skip revision 0, because a read at 0 returns the current objects.
                 if revision > 0 {
                     let exact = ListOptions {
                         resource_version: revision.to_string(),

@@ -51,7 +51,7 @@ pub(crate) fn sites(names: &[&str]) -> Collection<Website> {
     names.iter().map(|name| site(name)).collect()
 }
 
-/// Returns the output of a future. Panics if the future is not ready immediately.
+/// Returns the output of a future, and panics if the future is not ready immediately.
 #[track_caller]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match poll(future) {
@@ -65,7 +65,7 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
 }
 
 /// Formats the metadata and the items of a page. The metadata is formatted as `at revision`, followed by `+` if there
-/// are further pages. Each item is `name@revision`.
+/// are further pages. An item is formatted as `name@revision`.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());
@@ -85,7 +85,7 @@ pub(crate) fn from(revision: u64) -> WatchOptions {
     WatchOptions { resource_version: revision.to_string(), allow_bookmarks: true, ..WatchOptions::default() }
 }
 
-/// Formats all available items of a watch: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
+/// Formats all available items of a watch, such as `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why` or `end`.
 pub(crate) fn available(events: &mut Events) -> Vec<String> {
     let mut available = Vec::new();
     while let Poll::Ready(item) = poll(events.next()) {

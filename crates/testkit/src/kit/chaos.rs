@@ -20,10 +20,10 @@ use crate::violation::Violation;
 use crate::wire::Disturbances;
 use crate::world::World;
 
-/// At its end, a disturbed run may have at most this many more tasks than an undisturbed run with the same number of
-/// replicas.
+/// The maximum number of additional tasks at the end of a disturbed run, compared with an undisturbed run with the same
+/// number of replicas.
 const TASKS: usize = 8;
-/// The delay before a process that has ended is restarted.
+/// The delay before the kit restarts a process that has ended.
 const RESTART: Duration = Duration::from_secs(1);
 
 /// Returns the seeds for a check. The default is `0..default`. The environment variable `PINTLE_SEEDS` overrides the
@@ -87,13 +87,13 @@ impl<W: World> Kit<W> {
     ///
     /// The seed determines the delay of the data, which is a time or a number of versions. A real API server with a
     /// delayed watch cache returns stale data in the same way. The user does not wait for the operator to become idle,
-    /// and processes are killed or stopped during the run. A new leader can therefore see an older state than the
+    /// and processes are killed or stopped during the run. Therefore, a new leader can see an older state than the
     /// previous leader. An operator with leader election has two replicas.
     ///
     /// # Errors
     ///
     /// Returns the seed and the script of the first failed run. A run fails if it does not reach the final state, or if
-    /// reconciliations of a key still fail half an hour later.
+    /// reconciliations of a key still fail half an hour after the last disturbance.
     ///
     /// # Panics
     ///
@@ -105,8 +105,8 @@ impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state even if events arrive in a different order.
     ///
     /// The seed determines the delay of each watch event, request and response. As in a real cluster, the events of one
-    /// watch are not reordered. Events for different resources can overtake each other, and so can requests. The user
-    /// does not wait for the operator to become idle.
+    /// watch are not reordered. Events for different resources can be reordered, and so can requests. The user does not
+    /// wait for the operator to become idle.
     ///
     /// # Errors
     ///
@@ -123,14 +123,14 @@ impl<W: World> Kit<W> {
     /// with leader election has two replicas.
     ///
     /// A script contains errors (500, 503, 409 and 429), cut connections, broken, expired and silent watches, slow
-    /// requests, stale reads, and kills of the leader. The check verifies these rules:
+    /// requests, stale reads, and kills of the leader. The check verifies the following rules:
     ///
     /// - After the last fault, the operator reaches the same final state as in an undisturbed run.
     /// - A process writes only while it is the leader and its Lease has not expired. If the operator has
     ///   [shards](pintle_operator::Manager::sharded), the process must be the leader of the shard that contains the
-    ///   written object. The shard is unknown if the written object is not an owner and has no controller owner. In
-    ///   this case, the process may be the leader of any shard.
-    /// - At its end, a run does not have many more tasks than an undisturbed run.
+    ///   written object. If the written object is not an owner and has no controller owner, its shard is unknown, and
+    ///   the process may be the leader of any shard.
+    /// - At the end of a run, there are not many more tasks than at the end of an undisturbed run.
     ///
     /// # Errors
     ///
@@ -249,8 +249,8 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // If a script contains only delays, keep the delays during the whole run, because the operator can reach
-            // the final state despite delays.
+            // If a script contains only delays, keep them during the whole run, because the operator can reach the
+            // final state despite delays.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {

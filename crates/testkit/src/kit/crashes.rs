@@ -19,23 +19,22 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Cut};
 use crate::world::World;
 
-/// During a step, the operator is down for at most this time.
+/// The maximum time for which the operator is down during a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
 const SHOWN: usize = 15;
 
-/// The maximum number of runs for each crash. A run is repeated if the operator did not send the request at which it
-/// was supposed to crash.
+/// The maximum number of runs for each crash. The kit repeats a run if the operator did not send the request at which
+/// it should have crashed.
 const ATTEMPTS: u64 = 8;
-/// The number of runs in which the request must have the same object name. In later runs, the object name may be
-/// different, because generated names are different in each run.
+/// The number of runs in which the crash requires a request for the same object name. In later repetitions, the object
+/// name may be different, because generated names are different in each run.
 const EXACT_ATTEMPTS: u64 = 4;
 
 pub(super) struct Undisturbed {
     pub(super) state: State,
-    /// The operator's requests from its start and from each step until it was idle.
+    /// The requests of the operator, from its start until it was idle, and from each step until it was idle again.
     pub(super) requests: Vec<SentRequest>,
-    /// For each request, its [`Job::occurrences`].
     occurrences: Vec<[usize; 2]>,
     pub(super) tasks: usize,
     /// The number of replicas in disturbed runs, which is two with leader election and one without.
@@ -78,27 +77,26 @@ impl<W: World> Kit<W> {
     ///
     /// The requests are recorded in a first run without a crash. For each recorded request, there are runs that cut the
     /// connection and kill the process, either before or after the request takes effect. The process is restarted
-    /// immediately or after the user's next step. An idle operator is not crashed when it renews its Lease.
+    /// immediately or after the user's next step. The check does not crash an idle operator when it renews its Lease.
     ///
-    /// Requests can have a different order in each run. A crash is therefore planned for the nth request with the same
-    /// verb, resource, subresource, namespace and name. If the operator does not send the request for the planned
-    /// crash, the run is repeated with different seeds. In the last repetitions, the object name of the request may be
-    /// different. A run is never successful if the planned crash did not happen. While the server is slow to serve a
-    /// new resource, an operator repeatedly reads API discovery and CustomResourceDefinitions. If no repetition of a
-    /// run sends such a read again, the read is omitted from the report.
+    /// Requests can have a different order in each run. Therefore, a crash is planned for the nth request with the same
+    /// verb, resource, subresource, namespace and name. If the operator does not send this request, the run is repeated
+    /// with different seeds. In the last repetitions, the object name of the request may be different. A run without
+    /// its planned crash does not pass. Until the server serves a new resource, an operator repeatedly reads API
+    /// discovery and CustomResourceDefinitions. If no repetition of a run sends such a read again, the report omits the
+    /// read.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases
-    /// and Events. In the status and its conditions, the check compares only whether `observedGeneration` is current,
-    /// but not its value. Deeper in the status, `observedGeneration` is ignored, because it can be the generation of
-    /// another object. At the end, the last reconciliation of each key must have succeeded.
+    /// and Events. In the status and its conditions, the check only compares whether `observedGeneration` is current.
+    /// At deeper levels of the status, the check ignores `observedGeneration`, because it can be the generation of
+    /// another object. At the end of a run, the last reconciliation of each key must have succeeded.
     ///
     /// # Errors
     ///
-    /// Returns the first request after which a run did not reach the final state, and the differences. Returns
-    /// [`Violation::NoEffect`] if the kit has steps but the operator changes nothing in the run without a crash.
-    /// Returns [`Violation::FailedCalls`] if reconciliations fail in the run without a crash, or if reconciliations of a
-    /// key still fail half an hour after a crash. Returns [`Violation::NoCrash`] if the operator does not send the request for a planned crash in
-    /// any of eight runs.
+    /// Returns the first crash after which a run did not reach the final state, and the differences. Returns [`Violation::NoEffect`] if the
+    /// kit has steps but the operator changes nothing in the run without a crash. Returns [`Violation::FailedCalls`] if reconciliations
+    /// fail in the run without a crash, or if reconciliations of a key still fail half an hour after a crash. Returns
+    /// [`Violation::NoCrash`] if the operator does not send the request for a planned crash in any of eight runs.
     ///
     /// # Panics
     ///
@@ -161,8 +159,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Returns an error if reconciliations failed. Also returns an error if the user performed steps but the operator
-    /// did nothing: no object and no world changed, and no Event was recorded.
+    /// Returns an error if reconciliations failed, or if the user performed steps but the operator did nothing. The
+    /// operator did nothing if it changed no object and no world, and recorded no Event.
     pub(super) fn check_effect(&self, lab: &Lab<W>, failures: Failures) -> Result<(), Violation> {
         let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
@@ -178,9 +176,9 @@ impl<W: World> Kit<W> {
         Err(Violation::NoEffect { requests, errors })
     }
 
-    /// Repeats a run until the operator crashes. If the operator never sends the request for the planned crash, this
-    /// method returns an error. For API discovery requests, this method returns `false` instead, because the number of
-    /// these requests depends on the server's speed.
+    /// Repeats a run until the operator crashes. If the operator does not send the request for the planned crash in any
+    /// run, this method returns an error. For API discovery requests, this method returns `false` instead, because the
+    /// number of these requests depends on the server's speed.
     fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
@@ -227,7 +225,7 @@ impl<W: World> Kit<W> {
         // Check the state first, because a report about a wrong state is more useful than a report about failing keys.
         lab.converge(expected, what).await?;
         Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await?;
-        // The last retry of a key may have changed the state.
+        // Check the state again, because the last retry of a key may have changed it.
         lab.converge(expected, what).await
     }
 
@@ -253,8 +251,8 @@ impl<W: World> Kit<W> {
                     if is_down {
                         step = (step + 1).min(last);
                         progress.allow(step);
-                        // The step may depend on the operator, for example to install a CustomResourceDefinition. The
-                        // operator is therefore restarted after the maximum downtime.
+                        // The step may depend on the operator, for example to install a CustomResourceDefinition.
+                        // Therefore, restart the operator after the maximum downtime.
                         let _ = timeout(DOWNTIME, progress.done(step)).await;
                     }
                     lab.start()?;

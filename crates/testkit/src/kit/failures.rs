@@ -11,15 +11,15 @@ use crate::violation::Violation;
 
 const SHOWN: usize = 15;
 
-/// How long reconciliations of a key may fail after the last disturbance. The value is longer than the longest delay of
-/// the default rate limiter, which is 1,000 s.
+/// The time for which reconciliations of a key may fail after the last disturbance. This time is longer than the
+/// longest delay of the default rate limiter, which is 1,000 s.
 const LONGEST_FAILURE: Duration = Duration::from_secs(1800);
 /// The interval between two checks of the failing keys.
 const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Failures {
-    /// The errors of keys that were failing at the last observation, by controller and key.
+    /// The errors of the keys that were failing when the journal was last observed, by controller and key.
     failing: BTreeMap<(String, String), String>,
     /// The errors of keys that failed until their object was deleted.
     until_deletion: Vec<String>,
@@ -38,8 +38,8 @@ impl Failures {
         }
     }
 
-    /// Waits until no key fails. If a key failed during the disturbances, its retry can be delayed for a long time.
-    /// Returns the errors of keys that still fail after [`LONGEST_FAILURE`] on the paused clock.
+    /// Waits until no key fails. If a key failed during the disturbances, its next retry may have a long delay. Returns
+    /// the errors of keys that still fail after [`LONGEST_FAILURE`] on the paused clock.
     pub(super) async fn wait_for_none(journal: &Journal, may_fail: &BTreeSet<String>) -> Result<(), Violation> {
         let start = Instant::now();
         loop {
@@ -86,8 +86,8 @@ mod tests {
 
     type CallResult = Result<(), &'static str>;
 
-    /// Runs two processes, which reconcile the same keys. The second process starts when the first process is idle, and
-    /// its calls take 5 s on the paused clock.
+    /// Runs two processes, which reconcile the same keys. The second process starts when the first process is idle. The
+    /// calls of the second process take 5 s on the paused clock.
     fn wait(first: CallResult, second: CallResult) -> Result<(), Violation> {
         let starts = AtomicUsize::new(0);
         let operator = move |cluster: Cluster| {

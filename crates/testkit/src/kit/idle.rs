@@ -13,9 +13,9 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Checks that a second operator process does not change any object. The first process runs until it is idle and is
-    /// then stopped, before the second process starts. Writes that do not change their object are allowed. Writes of
-    /// Leases and Events are also allowed.
+    /// Checks that a second operator process does not change any object. The check runs the first process until it is
+    /// idle, stops it, and then starts the second process. Writes that do not change their object are allowed. Writes
+    /// of Leases and Events are also allowed.
     ///
     /// # Errors
     ///
@@ -42,12 +42,13 @@ impl<W: World> Kit<W> {
     }
 
     /// Checks that an idle operator sends no write requests for the time `during`, measured with the paused clock.
-    /// Writes that change nothing are also forbidden. Writes of Leases and Events are allowed.
+    /// Writes that do not change an object are also forbidden. Writes of Leases and Events are allowed.
     ///
     /// # Errors
     ///
-    /// Returns the write requests. Returns [`Violation::FailedCalls`] if reconciliations fail before the operator is
-    /// idle, or still fail at the end of the time. Returns [`Violation::Ended`] if the operator ends in the meantime.
+    /// Returns the write requests that the operator sent while it was idle. Returns [`Violation::FailedCalls`] if
+    /// reconciliations fail before the operator is idle, or still fail at the end of the check. Returns
+    /// [`Violation::Ended`] if the operator ends during the check.
     ///
     /// # Panics
     ///

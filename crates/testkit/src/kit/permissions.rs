@@ -1,4 +1,4 @@
-//! The permissions of an operator.
+//! Determines and restricts the permissions of an operator.
 
 use pintle_meta::Impersonate;
 
@@ -15,7 +15,8 @@ impl<W: World> Kit<W> {
     /// # Errors
     ///
     /// Returns an error if the operator does not become idle, or if a step fails. Returns [`Violation::NoEffect`] if
-    /// the kit has steps but the operator changes nothing. Returns [`Violation::FailedCalls`] if calls fail.
+    /// the kit has steps but the operator changes nothing. Returns [`Violation::FailedCalls`] if reconciliations
+    /// fail.
     ///
     /// # Panics
     ///
@@ -34,8 +35,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Restricts the operator to `role` in all checks. Use the restricted operator to check whether the role is
-    /// sufficient.
+    /// Restricts the operator to `role` in all checks. Run the checks with the restricted operator to find out
+    /// whether the role is sufficient.
     pub fn restricted(mut self, role: &LeastRole) -> Self {
         let user = Impersonate { user: role.user(), ..Impersonate::default() };
         self.settings.permissions = Some((user, role.to_string()));

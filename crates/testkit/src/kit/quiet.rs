@@ -6,7 +6,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Event, Metadata, Subscriber};
 
-/// A subscriber that discards all log events. With [`NoSubscriber`], the first error of the operator would be printed
+/// A subscriber that discards all log events. With [`NoSubscriber`] instead, the operator would print its first error
 /// to stderr.
 struct Quiet;
 

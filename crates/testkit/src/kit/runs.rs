@@ -17,10 +17,10 @@ use crate::violation::Violation;
 
 /// The stack size of each thread. The stack is large, because futures are large in unoptimized builds.
 const STACK: usize = 16 << 20;
-/// A run is considered stalled if the paused clock has not advanced in this many consecutive checks.
+/// The number of consecutive checks without an advance of the paused clock after which a run is considered stalled.
 const CHECKS: u32 = 10;
 
-/// Executes a run with [`block_on`] on a separate thread.
+/// Executes a single run with [`block_on`] on a separate thread.
 pub(super) fn one<R: Send>(
     stall_limit: Duration,
     run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation> + Send,
@@ -38,12 +38,12 @@ pub(super) fn one<R: Send>(
 }
 
 /// Executes jobs on all processors until a job fails. If several jobs fail, this function returns the failure of the
-/// job that is first in `jobs`. Jobs execute their runs with [`block_on`].
+/// job that is first in `jobs`. The jobs execute their runs with [`block_on`].
 pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {
-        // Discard the logs, because these runs are expected to cause errors.
+        // Discard the logs, because errors are expected in these runs.
         let _quiet = discard_logs();
         while let Some(job) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|job| *job < jobs.len()) {
             if is_over.load(Ordering::Relaxed) {

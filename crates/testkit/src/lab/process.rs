@@ -58,7 +58,8 @@ impl<W: World> Lab<W> {
         let running = self.journal.running(&name);
         let run = async move {
             let _running = running;
-            // Processes do not serve probes, metrics or a debug page, because parallel runs would use the same port.
+            // A process does not serve probes, metrics or a debug page, because parallel runs would use the same
+            // port.
             let running = async {
                 let manager = operator(cluster.clone(), world).without_server();
                 journal.report(&own_link.process, Reporter::of(&manager));
@@ -90,8 +91,8 @@ impl<W: World> Lab<W> {
     }
 
     /// Kills a process, like SIGKILL. All requests of the process stop immediately, and the Lease is not released.
-    /// Returns after the memory of the process has been freed. If the process has already ended, this method does
-    /// nothing.
+    /// This method returns after the memory of the process has been freed. If the process has already ended, this
+    /// method does nothing.
     ///
     /// # Cancel safety
     ///
@@ -102,7 +103,7 @@ impl<W: World> Lab<W> {
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task never panics, because it catches panics of the operator.
+            // Ignore the result, because the task catches panics of the operator and does not panic itself.
             let _ = task.await;
         }
     }
@@ -122,7 +123,7 @@ impl<W: World> Lab<W> {
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task never panics, because it catches panics of the operator.
+            // Ignore the result, because the task catches panics of the operator and does not panic itself.
             let _ = task.await;
         }
         self.check_ended()
@@ -160,8 +161,7 @@ impl<W: World> Lab<W> {
     }
 
     fn processes(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Process>> {
-        // The lock ignores poisoning. No code panics between two related writes under the lock, so the state is
-        // consistent.
+        // Ignore lock poisoning, because no code panics between two related writes under the lock.
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

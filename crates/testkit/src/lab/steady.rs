@@ -20,7 +20,7 @@ impl<W: World> Lab<W> {
     ///
     /// - The operator still writes after the [limit](crate::Kit::limit), or it sends requests in a loop without a
     ///   delay.
-    /// - A process has ended.
+    /// - A process of the operator has ended.
     ///
     /// # Cancel safety
     ///
@@ -30,7 +30,7 @@ impl<W: World> Lab<W> {
         self.check_ended()
     }
 
-    /// Waits until the operator is idle. Processes may end in the meantime.
+    /// Waits until the operator is idle, even if processes end during the wait.
     pub(crate) async fn rest(&self) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
         // The user may have acted immediately before this call, so wait for the full quiet time.

@@ -1,4 +1,5 @@
-//! The body of a watch response, which can delay events and break.
+//! The body of a watch response. This body can delay events, and can end early as if the connection
+//! broke.
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,7 +45,8 @@ pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: Cancellat
 }
 
 impl Watched {
-    /// Returns the next line. At the end of the body, this method returns the remaining bytes.
+    /// Returns the next line of the watch. At the end of the body, this method returns the remaining
+    /// bytes.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some(line) = self.lines.pop_front() {

@@ -16,14 +16,14 @@ use tokio::time::sleep;
 
 use crate::website::{ConfigMap, Website, config_map, operator, site};
 
-/// The environment variable that is set in the child process.
+/// The environment variable that the test sets in its child process.
 const CHILD: &str = "PINTLE_TEST_FAILURES_CHILD";
 
 fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("failures", cluster).install::<Website>().controller(controller)
 }
 
-/// Applies a ConfigMap and then always fails, because the controller does not own ConfigMaps.
+/// Applies a ConfigMap twice. The second apply fails, because the controller does not own ConfigMaps.
 async fn apply_twice(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply_unowned(config_map(&site)).await?;
     cx.apply(config_map(&site)).await?;
@@ -167,11 +167,12 @@ fn failed_wait_shows_the_error_of_the_reconciler() {
     assert!(text.contains(".owns::<ConfigMap>()"), "{text}");
 }
 
-/// The test runs its program again as a child process, because other tests of the program also install log subscribers.
+/// This test runs the test program again as a child process, because other tests in the program also install log
+/// subscribers.
 #[test]
 fn first_error_is_printed_only_in_undisturbed_runs() {
     if env::var_os(CHILD).is_some() {
-        // Runs with injected faults report errors.
+        // The operator reports errors in runs with injected faults.
         Kit::new(operator).create(site("blog")).survives_chaos(0..4).unwrap();
         writeln!(io::stderr(), "{CHILD}").unwrap();
         Kit::new(forgets_owns).create(site("blog")).second_run_writes_nothing().unwrap_err();

@@ -1,8 +1,8 @@
-//! Tests with known patterns of bugs in operators. The test kit must reject each incorrect reconciler and accept its
+//! Tests of known patterns of bugs in operators. The test kit must reject each incorrect reconciler and accept its
 //! corrected version.
 //!
-//! The patterns are crashes between two effects, stale reads and missed events. The patterns are taken from the papers
-//! on Sieve (OSDI 2022) and Kamera. Both papers found bugs with these patterns in real operators.
+//! The patterns are crashes between two effects, stale reads and missed events. The papers on Sieve (OSDI 2022) and
+//! Kamera describe such bugs in real operators.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -128,7 +128,7 @@ fn decision_on_the_own_status_is_caught() {
     not_converged(wrong.survives_crashes(), "configmaps default/blog: does not exist");
 }
 
-/// Counts the children in a cache. The cache may not yet contain the operator's latest writes.
+/// Counts the children in a cache, which may not contain the operator's latest writes yet.
 async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if cx.owned::<ConfigMap>()?.is_empty() {
         let mut map = config_map(&site);
@@ -139,7 +139,7 @@ async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Ac
         };
         cx.cluster().namespaced::<ConfigMap>("default").create(&map, &WriteOptions::default()).await?;
     }
-    // The next reconciliation may start before the event of this write arrives.
+    // The next reconciliation may start before the cache receives the event of this write.
     Ok(Action::requeue_after(std::time::Duration::from_secs(2)))
 }
 
@@ -212,7 +212,7 @@ fn deletion_by_name_is_caught() {
 }
 
 /// Names the child after the domain, and deletes the child when the site no longer exists. If a site is re-created with
-/// a different domain, the operator may only see an update. In this case, the child of the first site is never deleted.
+/// a different domain, the operator may only see an update, and does not delete the child of the first site.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);
@@ -306,7 +306,7 @@ where
     }
 }
 
-/// Requests have a different order in each run. Nevertheless, the crash occurs at the same request.
+/// Requests have a different order in each run, but the crash occurs at the same request.
 #[test]
 #[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 fn crashes_find_a_second_object_each_time() {

@@ -52,7 +52,7 @@ fn write_without_leading_a_shard_is_caught() {
     }
 }
 
-/// Changes the ConfigMaps of all sites in each reconciliation. As a result, the leader of a shard also writes the
+/// Changes the ConfigMaps of all sites in each reconciliation. Therefore, the leader of a shard also writes the
 /// ConfigMaps of sites in other shards.
 async fn writes_for_both_sites(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply(config_map(&site)).await?;
@@ -76,7 +76,7 @@ fn write_for_the_shard_of_another_replica_is_caught() {
             .sharded(2, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(writes_for_both_sites))
     };
     let kit = ["blog", "shop", "wiki", "mail"].iter().fold(Kit::new(wrong), |kit, name| kit.create(site(name)));
-    // With some seeds, the bug has no effect, because one replica is the leader of both shards.
+    // With some seeds, one replica leads both shards, so the bug has no effect.
     match kit.survives_reordering(0..30) {
         Err(Violation::TwoLeaders { writes, .. }) => {
             assert!(writes[0].contains(" led the shard of default/"), "{writes:?}");

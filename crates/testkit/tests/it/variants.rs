@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Defines a resource whose spec has this type.
+/// Defines a resource whose spec has the given type.
 macro_rules! thing {
     ($kind:ident, $spec:ty) => {
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]

@@ -36,7 +36,7 @@ fn certificate() -> TempDir {
 fn parallel_processes_serve_webhooks_on_different_ports() {
     let directory = certificate();
     let path = directory.path().to_owned();
-    // During the whole test, another listener uses the configured port.
+    // Another listener uses the configured port during the whole test.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let kit = Kit::new(move |cluster| with_webhooks(cluster, port, &path)).create(site("blog")).create(site("shop"));

@@ -41,7 +41,7 @@ fn write_of_a_second_run_is_caught() {
     assert_eq!((resource.as_str(), &changes[..]), ("configmaps", &[r#".data.start: "7" -> "8""#.to_owned()][..]));
 }
 
-/// Sends a patch each minute. The patch changes nothing.
+/// Sends a patch each minute that does not change the object.
 async fn patches_each_minute(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let maps = cx.cluster().namespaced::<ConfigMap>("default");
     cx.apply(config_map(&site)).await?;
@@ -57,8 +57,7 @@ fn write_of_an_idle_operator_is_caught() {
     assert!(requests.len() >= 9 && requests.iter().all(|request| request.changes.is_empty()), "{requests:?}");
 }
 
-/// Changes a ConfigMap each second. If the operator watches the ConfigMap, each change immediately causes another
-/// change.
+/// Changes a ConfigMap each second. If `is_watching` is `true`, each change immediately causes another change.
 fn never_ends(cluster: Cluster, is_watching: bool) -> Manager {
     let count = AtomicUsize::new(0);
     let publish = move |_: Arc<Website>, cx: Context<Website>| {
@@ -269,7 +268,7 @@ fn differs_after_the_first_process(operator: impl Fn(Cluster, bool) -> Manager +
     Kit::new(move |cluster| operator(cluster, starts.fetch_add(1, Ordering::Relaxed) == 0)).create(site("blog"))
 }
 
-/// In each process except the first, reconciliations fail after they have written everything.
+/// In each process except the first, reconciliations fail after they have written all objects.
 #[test]
 fn call_that_fails_after_a_crash_is_caught() {
     let wrong = |cluster, is_first| {

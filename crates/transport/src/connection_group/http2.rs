@@ -26,19 +26,19 @@ use crate::pool::MAX_STREAMS;
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The maximum amount of unread data of a response, in bytes. Go has the same limit.
+/// The maximum amount of unread data of a response, in bytes. Go has the same limit on unread data.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The flow-control window of a connection in bytes. RFC 9113, section 6.9.1, allows no larger window.
+/// The flow-control window of a connection in bytes, which is the largest window that RFC 9113, section 6.9.1, allows.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The connection's window must be at least the sum of all streams' windows. Otherwise, unread responses could block
-/// other responses.
+/// The window of the connection must be at least as large as the windows of all streams together. With a smaller
+/// window, unread responses could block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 /// The maximum size of the response headers in bytes, as in hyper.
 const MAX_HEADERS: u32 = 16 << 10;
 /// The maximum number of streams until the server has sent its limit, as in hyper.
 const INITIAL_STREAMS: usize = 100;
 
-/// Sends requests over one HTTP/2 connection. All clones share the connection.
+/// Sends requests over one HTTP/2 connection. All clones of an `Http2` share the connection.
 #[derive(Clone)]
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
@@ -49,7 +49,7 @@ pub(super) struct Http2 {
 
 pub(super) type Connection = client::Connection<Conn, Bytes>;
 
-/// Performs the HTTP/2 handshake. Must be called within a tokio runtime.
+/// Performs the HTTP/2 handshake. This function must be called within a tokio runtime.
 pub(super) async fn handshake(
     conn: Conn,
     config: Http2Config,
@@ -62,8 +62,8 @@ pub(super) async fn handshake(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(MAX_HEADERS)
         .initial_max_send_streams(INITIAL_STREAMS)
-        // The server may send frames for a cancelled stream until it has learned of the cancellation. Frames for
-        // cancelled streams must not end the connection.
+        // The server may send frames for a cancelled stream until it receives the cancellation. Frames for a cancelled
+        // stream must not end the connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .handshake(conn)
@@ -123,8 +123,8 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed because a ping was not answered, because
-/// h2 does not know about the timeout of a ping.
+/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed because of a missing ping response,
+/// which h2 does not know about.
 fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }
@@ -140,8 +140,8 @@ async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
 }
 
 /// Sends the request body until the flow-control window is full or the body is pending. Returns `None` if the entire
-/// body was sent or the stream has ended. If the upload fails or is abandoned, returns the reason for resetting the
-/// stream.
+/// body was sent or the stream has ended. If the upload fails or is abandoned, returns the reason with which the
+/// caller resets the stream.
 fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -150,7 +150,7 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
         if stream.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
         }
-        // Only read from the body while there is space in the flow-control window, because h2 would otherwise buffer a
+        // Only read from the body while there is space in the flow-control window. If more was read, h2 would buffer a
         // large body in memory.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
@@ -178,7 +178,7 @@ pub(crate) struct ResponseBody {
     reads: Arc<Reads>,
     /// The `Content-Length` minus the number of bytes that were read.
     left: Option<u64>,
-    /// Whether all data was read. Only the trailers are left.
+    /// Whether all data of the response was read, so that only the trailers are missing.
     is_read: bool,
 }
 
@@ -193,13 +193,13 @@ impl ResponseBody {
         if !self.is_read {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    // This cannot fail, because receiving `data` has reduced the flow-control window by the same
-                    // length.
+                    // Releasing the capacity cannot fail, because receiving `data` has reduced the flow-control window
+                    // by the same length.
                     let _ = self.stream.flow_control().release_capacity(data.len());
                     self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                // After a complete response, the server has reset the stream because it does not need the rest of the
+                // The response is complete. The server has reset the stream, because it does not need the rest of the
                 // request body (RFC 9113, section 8.1).
                 Some(Err(error)) if self.is_complete(&error) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),
@@ -215,7 +215,7 @@ impl ResponseBody {
 
     /// Returns `true` if the server reset the stream with the reason `NO_ERROR` after a complete body. Without a
     /// Content-Length, only END_STREAM proves that the body is complete, because proxies also use this reason if their
-    /// connection to the server is lost. A GOAWAY with this reason proves nothing either.
+    /// connection to the server is lost. A GOAWAY with this reason does not prove it either.
     fn is_complete(&self, error: &h2::Error) -> bool {
         error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left == Some(0)
     }

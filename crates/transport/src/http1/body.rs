@@ -11,14 +11,14 @@ pub(crate) struct ResponseBody(State);
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The body has a fixed length. The field is the number of remaining bytes.
+    /// The body has a fixed length. The number counts the remaining bytes.
     Length(u64),
     UntilClose,
-    /// Before the line with the size of a chunk.
+    /// The reader is before the line with the size of a chunk.
     Size,
-    /// Within a chunk. The field is the number of remaining bytes.
+    /// The reader is within a chunk. The number counts the remaining bytes of the chunk.
     Chunk(u64),
-    /// After the data of a chunk, before the line break.
+    /// The reader is after the data of a chunk, and before the line break.
     ChunkEnd,
     Trailers,
     Over,
@@ -61,8 +61,8 @@ impl ResponseBody {
         }
     }
 
-    /// Removes the next part of the body from the buffer. Returns `None` if the buffer contains no further part, or if
-    /// the body has ended.
+    /// Removes the next part of the body from the buffer. Returns `None` if the buffer contains no data of the body, or
+    /// if the body has ended.
     pub(super) fn take(&mut self, buf: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
         loop {
             match &mut self.0 {
@@ -141,8 +141,8 @@ fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
     size.map(Some).ok_or(Malformed::Chunk("its size is not a hexadecimal number"))
 }
 
-/// Removes the trailers and the empty line that follows them. Returns `true` if the trailers are complete. The trailers
-/// are validated and then discarded, because kube-apiserver does not send any.
+/// Removes the trailers and the empty line after them. Returns `true` if the trailers are complete. The trailers are
+/// validated and then discarded, because kube-apiserver does not send any.
 fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_TRAILER_COUNT];
     match httparse::parse_headers(buf, &mut slots).map_err(Malformed::Syntax)? {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     /// Reads a body from a server that sends `text` in chunks of `step` bytes and then closes the connection. Returns
-    /// the data, the result at the end of the body, and the number of bytes that follow it.
+    /// the data of the body, the result at its end, and the number of bytes after it.
     fn read(mut body: ResponseBody, text: &[u8], step: usize) -> (String, Result<(), String>, usize) {
         let (mut buf, mut data, mut left) = (BytesMut::new(), Vec::new(), text.len());
         for piece in text.chunks(step) {

@@ -29,8 +29,8 @@ pub(super) struct Head {
     pub(super) keeps_alive: bool,
 }
 
-/// Removes the headers of the response from the buffer. Interim responses, such as `100 Continue`, are skipped. Returns
-/// `None` if the headers are incomplete.
+/// Removes the headers of the response from the buffer. The function skips interim responses, such as `100 Continue`.
+/// Returns `None` if the headers are incomplete.
 pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Malformed> {
     while let Some(length) = length(buf)? {
         if let Some(head) = parse(buf.split_to(length).freeze(), asked)? {
@@ -40,7 +40,7 @@ pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Mal
     Ok(None)
 }
 
-/// Returns the length of the headers, including the empty line that follows them. Line breaks without CR are rejected,
+/// Returns the length of the headers, including the empty line after them. The function rejects line breaks without CR,
 /// because a proxy and the client could interpret the headers differently.
 fn length(buf: &[u8]) -> Result<Option<usize>, Malformed> {
     for line_feed in memchr_iter(b'\n', &buf[..buf.len().min(MAX_HEAD)]) {
@@ -138,7 +138,7 @@ impl Framing {
                 return Err(Malformed::Head("HTTP/1.0 has no Transfer-Encoding"));
             }
             // Close the connection after a response with both `Content-Length` and `Transfer-Encoding`, because a proxy
-            // and the client could disagree about where it ends.
+            // and the client could disagree about where the response ends.
             self.closes |= self.length.is_some();
             return Ok(ResponseBody::chunked());
         }
@@ -157,8 +157,8 @@ mod tests {
 
     const GET: Asked = Asked { is_head: false, upgrades: false };
 
-    /// Parses the headers. Formats the result as a string, which contains the error, or the status, the body and
-    /// whether the connection stays open.
+    /// Parses the headers, and formats the result as a string. The string contains either the error, or the status, the
+    /// body and whether the connection stays open.
     fn taken(text: &str, asked: Asked) -> String {
         let mut buf = BytesMut::from(text);
         match take(&mut buf, asked) {

@@ -17,11 +17,11 @@ use crate::request_body::RequestBody;
 
 #[derive(Default)]
 pub(super) struct Upload {
-    /// The bytes to write before `data`: the headers of the request, or the lines that surround a chunk.
+    /// The bytes to write before `data`: the headers of the request, or the lines around a chunk.
     framing: Vec<u8>,
     written: usize,
     data: Bytes,
-    /// Whether `data` is a chunk. A line break must follow a chunk.
+    /// Whether `data` is a chunk, so that a line break must be written after it.
     is_chunk: bool,
     stream: Option<BodyStream>,
     needs_flush: bool,
@@ -37,7 +37,7 @@ struct BodyStream {
 }
 
 impl Upload {
-    /// Starts to write a request. Takes the request's body.
+    /// Starts to write a request, and takes the body out of the request.
     pub(super) fn start(&mut self, request: &mut Request<RequestBody>) {
         let mut body = mem::take(request.body_mut());
         let framing = mem::take(&mut self.framing);
@@ -78,8 +78,8 @@ impl Upload {
         self.has_failed || self.is_written() && self.stream.is_none() && !self.needs_flush
     }
 
-    /// Returns `true` if the body of the request has failed. After such a failure, the server waits for data that will
-    /// never arrive.
+    /// Returns `true` if the body of the request has failed. If the body has failed, the server waits for data that
+    /// will never arrive.
     pub(super) fn has_body_failed(&self) -> bool {
         self.has_body_failed
     }
@@ -118,7 +118,7 @@ impl Upload {
         self.poll_flush(conn, cx).map_err(BoxError::from)
     }
 
-    /// Queues the next data of a streaming body. `None` means the end of the body.
+    /// Queues the next data of a streaming body. `None` marks the end of the body.
     fn queue(&mut self, data: Option<Bytes>) {
         let is_chunk = self.stream.as_ref().is_some_and(|stream| stream.left.is_none());
         match data {
@@ -220,7 +220,7 @@ fn render(request: &Request<RequestBody>, out: &mut Vec<u8>) {
     out.push(b' ');
     match (uri.scheme_str(), uri.authority(), uri.path_and_query()) {
         (Some(scheme), Some(authority), target) => {
-            // Requests to a proxy have an absolute URI.
+            // A request through a forwarding proxy has an absolute URI.
             let target = target.map_or("/", |target| target.as_str());
             for part in [scheme, "://", authority.as_str(), target] {
                 out.extend_from_slice(part.as_bytes());
@@ -294,7 +294,7 @@ mod tests {
             (Method::POST, "/", &[], empty(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
             (Method::DELETE, "/", &[], empty(), "DELETE / HTTP/1.1\r\n\r\n"),
             (Method::DELETE, "/", &[], bytes(), "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
-            // An incorrect `Content-Length` from the caller is replaced, because the server would otherwise interpret
+            // An incorrect `Content-Length` from the caller is replaced, because the server could otherwise interpret
             // part of the body as the next request.
             (
                 Method::PUT,

@@ -12,7 +12,7 @@ use super::ResponseBody;
 use crate::error::BoxError;
 
 /// A gzip body that is decompressed while it is read. Each frame contains at most about 64 KiB of decompressed data,
-/// whatever the compression ratio. The reader of the body must limit the total size.
+/// independent of the compression ratio. The reader of the body must limit the total size.
 pub(super) struct Inflate {
     body: ResponseBody,
     input: Bytes,
@@ -37,7 +37,7 @@ impl Inflate {
                     Some(Err(error)) => Err(error),
                     None => {
                         self.is_over = true;
-                        // Unless the body is empty, it must end at the end of the gzip stream.
+                        // A body that is not empty must end together with the gzip stream.
                         self.decoder.take().map_or(Ok(Vec::new()), MultiGzDecoder::finish).map_err(BoxError::from)
                     }
                 }

@@ -61,9 +61,9 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns `true` if a certificate was rejected only because of its issuer. That is, the issuer is unknown, the CA with
-/// the issuer's name did not sign the certificate, or the server uses the certificate of a CA. When webpki reports one
-/// of these errors, it has already checked the validity period.
+/// Returns `true` if a certificate was rejected only because of its issuer. There are three such errors: the issuer is
+/// unknown, the CA with the issuer's name did not sign the certificate, or the server uses the certificate of a CA.
+/// When webpki reports one of these errors, it has already checked the validity period.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,

@@ -1,4 +1,4 @@
-//! Tests of bodies and requests that an API server would never send.
+//! Tests of bodies and requests that an API server would not send.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -80,7 +80,7 @@ async fn unknown_path_and_method_are_rejected() {
     assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"POST".parse().unwrap()));
 }
 
-/// A body of zeros that never ends, or a body that never arrives.
+/// A request body of endless zeros, or a body that never arrives.
 struct Endless {
     hint: u64,
     arrives: bool,

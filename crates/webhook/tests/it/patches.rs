@@ -1,4 +1,4 @@
-//! Tests of mutating webhooks' patches.
+//! Tests of the patches from mutating webhooks.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -177,7 +177,7 @@ async fn element_keeps_unknown_fields_when_its_identity_changes() {
     let patched = apply(&sent, &patch.await.unwrap());
     let expected = json!([
         {"name": "b", "tty": false},
-        // This container is new: no old container has its name, and the old container at its position has moved.
+        // The container `a` is new: no old container has its name, and the old container at its position has moved.
         {"name": "a", "ports": []},
         {"name": "c", "tty": true},
     ]);
@@ -398,7 +398,7 @@ prop_compose! {
     }
 }
 
-/// Reorders the lists that decoding sorts, so that their order differs from the decoded order.
+/// Reorders the lists that decoding sorts, so that the sent order differs from the decoded order.
 fn shuffle(spec: &mut Value, turn: usize) {
     for name in ["tags", "zones", "routes", "groups"] {
         if let Some(list) = spec.get_mut(name).and_then(Value::as_array_mut) {
@@ -410,7 +410,8 @@ fn shuffle(spec: &mut Value, turn: usize) {
     }
 }
 
-/// Adds an unknown field to each object, but not to maps. In a list, the value contains the position of the element.
+/// Adds an unknown field to each object, but not to maps. In a list, the unknown field contains the position of the
+/// element.
 fn with_unknown(value: &mut Value, is_map: bool, position: usize) {
     match value {
         Value::Object(members) => {
@@ -428,12 +429,12 @@ fn with_unknown(value: &mut Value, is_map: bool, position: usize) {
     }
 }
 
-/// Returns the position that [`with_unknown`] has added to the list element.
+/// Returns the position that [`with_unknown`] added to the list element.
 fn origin(element: &Value) -> Option<u64> {
     element.get("unknown").map(|unknown| unknown["of"][0].as_u64().unwrap())
 }
 
-/// Returns the fields of the container other than its name. The lists are sorted.
+/// Returns the fields of the container other than its name, with sorted lists.
 fn content(container: &Container) -> (&Option<String>, Vec<u16>, &HashSet<String>) {
     let mut ports = container.ports.clone();
     ports.sort_unstable();

@@ -1,4 +1,4 @@
-//! Tests of the server: HTTP over TLS, and certificates that change.
+//! Tests of HTTP over TLS, and of certificates that change.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -199,7 +199,7 @@ async fn client_without_tls_does_not_disturb_others() {
     let mut plain = TcpStream::connect(server.address).await.unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // The server sends a TLS alert or resets the connection.
+    // Accept both outcomes: the server sends a TLS alert or resets the connection.
     let ended = soon(plain.read_to_end(&mut answer)).await;
     assert!(ended.is_err() || !answer.starts_with(b"HTTP"), "{answer:?}");
     assert!(server.connect(&server.authority(), "h2").await.is_ok());

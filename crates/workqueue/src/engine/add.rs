@@ -13,7 +13,7 @@ use crate::order::Ticket;
 use crate::panic::catch;
 
 // The methods below receive the key in an `Option`. If a method does not store the key, for example because user code
-// panics, the key stays in the `Option`. The caller then drops the key outside the lock.
+// panics, it leaves the key in the `Option` for the caller to drop outside the lock.
 impl<K: Eq> Engine<K> {
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
         if self.mode.is_some() {
@@ -93,8 +93,8 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// Returns the ticket of `key`. If the timer of the key is due, fires it first. Returns `None` if the key has no
-    /// record, or if its record is idle and has no failures.
+    /// Returns the ticket of `key`, after firing the key's timer if it is due. Returns `None` if the key has no record,
+    /// or if its record is idle and has no failures.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.fire_if_due(ticket, now);
@@ -214,8 +214,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Pushes a dirty key to the order. The key must not be in flight. If the `Order` panics, the key is no longer
-    /// dirty, and its record may have been removed.
+    /// Pushes a dirty key to the [`Order`](crate::Order). The key must not be in flight. If the `Order` panics, the key
+    /// is no longer dirty, and its record may have been removed.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };
         let Engine { table, order, timed, .. } = &mut *undo_on_panic.engine;

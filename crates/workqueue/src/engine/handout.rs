@@ -48,8 +48,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// A guard that marks a key as not dirty when it is dropped. User code can panic after the key was removed from the
-/// order and before its record is updated. Dropping this guard then makes the record consistent again.
+/// A guard that marks a key as not dirty when it is dropped. If user code panics after the key was removed from the
+/// order and before its record is updated, dropping this guard makes the record consistent again.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,

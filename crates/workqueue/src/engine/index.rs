@@ -6,11 +6,11 @@ use crate::chunks::Chunks;
 use crate::order::Ticket;
 
 /// A hash table in segments of limited size. The table grows by linear hashing: if the load is too high, a single
-/// segment is split. Therefore, an insertion moves the entries of at most one segment.
+/// segment is split. An insertion therefore moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments of the table, at least one. The hashes in segment `i` all end in the same low bits, which equal
-    /// `i`. The number of these bits grows with the number of segments.
+    /// The segments of the table. There is always at least one segment. The low bits of every hash in segment `i` equal
+    /// `i`. The number of low bits that select a segment grows with the number of segments.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -22,8 +22,8 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// The average number of entries per segment above which the table splits a segment. Just before the split, the segment
-/// has about twice this number of entries.
+/// The average number of entries per segment above which the table splits a segment. A segment has about `2 * LOAD`
+/// entries just before it is split.
 const LOAD: usize = 384;
 
 impl Index {
@@ -84,7 +84,7 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes a hash's bits. All hashes in a segment have the same low bits, but the hash table of the segment uses the
+/// Mixes the bits of a hash. All hashes in a segment have the same low bits, but the hash table of the segment uses the
 /// lowest and the highest bits. After mixing, different hashes also differ in the lowest and the highest bits.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -106,7 +106,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns a hash for `key`. Style 0 distributes the hashes well, and style 3 produces many equal hashes.
+    /// Returns a hash for `key`. With `style` 0, the hashes are well distributed, and with `style` 3, many hashes are
+    /// equal.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),

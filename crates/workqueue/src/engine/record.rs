@@ -5,17 +5,17 @@ use crate::order::Ticket;
 
 #[derive(Debug)]
 pub(super) struct Record<K> {
-    /// `None` if the record is vacant.
+    /// The key of this record, or `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// When the pending delay ends, or when the failures of an idle key expire. [`NEVER`] if the key has no pending
-    /// delay and no failures that can expire. The engine has a timer for each record whose deadline is not [`NEVER`].
+    /// When the pending delay ends, or when the failures of an idle key expire. The deadline is [`NEVER`] if the key
+    /// has no pending delay and no failures that can expire. The engine has a timer for each record whose deadline is
+    /// not [`NEVER`].
     pub(super) deadline: u64,
-    /// The place returned by `push` of the order, if the key is queued.
+    /// The place that `Order::push` returned for the key, if the key is queued.
     pub(super) place: u64,
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures, up to `u16::MAX`. Every limiter reaches its maximum delay before this number of
-    /// failures.
+    /// The number of failures, up to `u16::MAX`. A limiter reaches its maximum delay long before `u16::MAX` failures.
     pub(super) failures: u16,
     pub(super) state: State,
     pub(super) kind: DelayKind,
@@ -26,8 +26,8 @@ pub(super) struct Record<K> {
 /// A deadline that never passes: 584 years after the queue was created.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The state flags of a key, in any combination. A key without flags is idle. The queue keeps the record of an idle key
-/// only if the key has failures.
+/// The state flags of a key, which can be combined. A key without flags is idle. The queue keeps the record of an idle
+/// key only if the key has failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
@@ -59,8 +59,8 @@ impl State {
     pub(super) const DIRTY: Self = Self(1);
     pub(super) const RUNNING: Self = Self(2);
     pub(super) const WAITING: Self = Self(4);
-    /// The record is in the list of vacant records. A reused record stays in this list for some time. Only the table
-    /// uses this flag.
+    /// The record is in the list of vacant records. A record that is reused stays in this list until a later search
+    /// skips it. Only the table of records uses this flag.
     pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {

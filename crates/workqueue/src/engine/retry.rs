@@ -1,4 +1,4 @@
-//! Rate-limited adds and failure counts.
+//! Operations for rate-limited adds and failure counts.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Verdict {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Adds `key` after the delay of the limiter, or after `before` if this is shorter.
+    /// Adds `key` after the limiter's delay or after `before`, whichever is shorter.
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
@@ -59,7 +59,7 @@ impl<K: Eq> Engine<K> {
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that already has a record. The delay is the limiter's delay, or `before` if this is shorter.
+    /// Adds a key that already has a record, after the limiter's delay or after `before`, whichever is shorter.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,
@@ -105,8 +105,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter. For a new failure, also calls `charge` on the limiter. The record stays
-    /// unchanged, because the limiter is user code and may panic.
+    /// Gets the delay from the limiter. For a new failure, also calls `charge` on the limiter. This method does not
+    /// change the record, because the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,

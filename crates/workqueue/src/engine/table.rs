@@ -1,4 +1,4 @@
-//! The records of all keys.
+//! A table of the records of all keys.
 
 use std::ops::{Index as At, IndexMut as AtMut};
 
@@ -7,7 +7,8 @@ use super::record::{Record, State};
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The records of all keys, by ticket and by key. A ticket identifies a key until the key is removed.
+/// A table of the records of all keys, which finds a record by ticket or by key. A ticket identifies a key until the
+/// key is removed.
 ///
 /// The record of a removed key is *vacant*. A vacant record stays in the index until the table reuses it for another
 /// key, because the removed key is likely to be added again.
@@ -46,8 +47,8 @@ impl<K> Table<K> {
         key
     }
 
-    /// Returns a large table without keys, and replaces it with a new one. The caller must drop the returned table
-    /// outside the lock.
+    /// If this table is large and contains no keys, replaces it with a new table and returns the large one. The caller
+    /// must drop the returned table outside the lock.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }

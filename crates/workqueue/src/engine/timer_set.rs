@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::order::Ticket;
 
-/// A deadline and the ticket of its key.
+/// The deadline of a timer and the ticket of its key.
 pub(super) type Timer = (u64, Ticket);
 
-/// All timers, by deadline. Only the groups are ordered, so that even a million random timers cause few cache misses. A
-/// group is sorted when it is the next to fire.
+/// A set of timers, ordered by deadline. The set orders whole groups of timers, so that even a million random timers
+/// cause few cache misses. The timers within a group are sorted when the group is the next to fire.
 #[derive(Debug, Default)]
 pub(super) struct TimerSet {
-    /// The earliest timers, in descending order. This vector is empty only if the set is empty.
+    /// The earliest timers, in descending order of their deadlines. The vector `next` is empty only if the set is
+    /// empty.
     next: Vec<Timer>,
-    /// All other timers, in unordered groups. No timer of a group is earlier than the map key of this group. All timers
-    /// of the previous groups are earlier than this map key.
+    /// All timers that are not in `next`, in unordered groups. Every timer of a group is at or after the map key of its
+    /// group, and all timers of earlier groups are before this map key.
     later: BTreeMap<Timer, Vec<Timer>>,
 }
 
@@ -46,7 +47,7 @@ impl TimerSet {
         };
         group.push(timer);
         if group.len() == GROUP {
-            // Deadlines often increase. If the new timer is the last one of the group, keep the lower group full.
+            // Deadlines often increase, so keep the lower group full if the new timer is the last one of its group.
             let is_last = group.iter().max() == Some(&timer);
             let half = if is_last { GROUP - 1 } else { GROUP / 2 };
             group.select_nth_unstable(half);

@@ -1,4 +1,4 @@
-//! The start times of all keys in a state. The queue computes the ages of the keys from them.
+//! The start times of all keys in one state, from which the queue computes the ages of the keys.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that started earlier than the last key of the list. The queue noticed late that the delays of these
-    /// keys had ended.
+    /// The keys that started earlier than the last key of the list, because the queue noticed late that their delays
+    /// had ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     sum: u128,

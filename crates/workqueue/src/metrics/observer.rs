@@ -15,7 +15,7 @@ pub(crate) struct Observer {
     stamps: Stamps,
 }
 
-/// When dirty keys became dirty, and when in-flight keys were dequeued.
+/// The times at which dirty keys became dirty and at which in-flight keys were dequeued.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     dirty: Ages,
@@ -72,7 +72,7 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Removes and returns the stamps of an empty queue. The caller drops the stamps outside the lock.
+    /// Removes and returns the time stamps of an empty queue, which the caller must drop outside the lock.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Order, Queued, Ticket};
 
-/// The default [`Order`]: first in, first out. This order ignores priorities.
+/// The default [`Order`]: first in, first out. The FIFO order ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
     /// The tickets of the queued keys, in chunks that are never moved. A chunk is freed when all of its tickets have
@@ -74,8 +74,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk as soon as all of its tickets have been removed. Therefore, repeated adds and removals use no
-        // additional memory, and `pop` does not skip many removed tickets.
+        // Free a chunk as soon as all of its tickets have been removed, so that repeated adds and removals use no
+        // additional memory and `pop` does not skip many removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             if at == last {
                 chunk.clear()

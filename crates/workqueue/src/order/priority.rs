@@ -26,22 +26,22 @@ pub struct Priority {
     step: Option<i64>,
     /// The key with the smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places are
-    /// consecutive numbers.
+    /// The smallest unused place. Each place is used only once: places are times with ageing, and consecutive numbers
+    /// without ageing.
     next: u64,
-    /// With ageing, the place of a key is the time when it was queued, unless an earlier push had the same or a later
-    /// time. For the keys with another place, this map contains the time when the key was queued, by place.
+    /// With ageing, a key's place is normally the time when it was queued. If an earlier push had the same or a later
+    /// time, the key gets a later place, and this map contains the key's time by place.
     since: BTreeMap<u64, u64>,
 }
 
-/// A key's rank. With ageing, the first number of a rank is the time when the key was queued, minus one `step` per
-/// priority level. Without ageing, the first number of a rank is the negated priority. The second number of a rank is
-/// the place of the key. All keys age at the same rate, so two keys never change their relative order, and ranks never
-/// have to be updated.
+/// The rank of a queued key, which determines when the key is dequeued. With ageing, the first number of a rank is the
+/// time when the key was queued, minus one `step` per priority level. Without ageing, the first number of a rank is the
+/// negated priority. The second number of a rank is the place of the key. All keys age at the same rate, so two keys
+/// never change their relative order, and ranks never have to be updated.
 type Rank = (i64, u64);
 
 impl Priority {
-    /// Creates an order without ageing. Keys are never dequeued while keys with a higher priority keep arriving, as in
+    /// Creates an order without ageing. A key starves if keys with a higher priority keep arriving, as in
     /// controller-runtime. If the priority of a queued key is raised, the key moves behind all keys that already have
     /// the new priority.
     pub fn strict() -> Self {

@@ -34,11 +34,11 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
     }
 }
 
-/// The maximum number of polls of a new sleep. The alarm fails if every one of these polls calls the waker.
+/// The maximum number of polls of a new sleep. The alarm fails if all `POLLS` polls call the waker.
 const POLLS: usize = 8;
 
 enum Armed {
-    /// The alarm has been set, by this thread or by another one.
+    /// The alarm has been set, by this thread or by another thread.
     Set,
     IsDue,
     /// The timer ended the sleep too early, or every poll of the sleep called its waker.
@@ -63,8 +63,8 @@ impl<K, C: Clock> Shared<K, C> {
         first(panic, catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. Polling the new sleep calls the waker if the sleep is already due, or if the executor forces the
-    /// task to yield. In both cases, this method polls the sleep again.
+    /// Sets the alarm. Polls the new sleep again if a poll calls the waker, because the sleep is already due or the
+    /// executor forces the task to yield.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {

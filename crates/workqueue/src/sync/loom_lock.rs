@@ -10,8 +10,9 @@ pub(crate) use loom::sync::atomic;
 
 use atomic::{AtomicBool, Ordering};
 
-/// A mutex with a `try_lock` that can fail in a loom model. Loom does not switch threads at an unlock, so it would
-/// never run `try_lock` while another thread holds the lock. The flag adds a scheduling point at each lock and unlock.
+/// A mutex with a `try_lock` that can fail in a loom model. Loom does not switch threads when a mutex is unlocked, so
+/// it would never run `try_lock` while another thread holds the lock. The flag in this mutex adds a scheduling point at
+/// each lock and unlock.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -35,8 +36,8 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// Tries to take the lock. If another thread acquires the lock after this method has read the flag, waits for that
-    /// thread.
+    /// Tries to acquire the lock. If another thread acquires the lock after this method has read the flag, waits for
+    /// that thread.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.is_held.load(Ordering::Relaxed) {
             Err(TryLockError::WouldBlock)

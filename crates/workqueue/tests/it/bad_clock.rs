@@ -141,7 +141,7 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
 }
 
 /// In this test, the alarm's timer can only be set in the poll of a waiting task. Setting the timer fails on other
-/// threads, which wakes all waiting tasks. Each task then sets the timer in its poll.
+/// threads, which wakes all waiting tasks. Each woken task then sets the timer when it is polled.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();

@@ -110,7 +110,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    // The waiter keeps being woken until all expired records have been removed. Each poll removes a few records.
+    // Each poll removes only a few expired records, so the waiter is woken again until all of them have been removed.
     let mut polls = 0;
     while wakes.count() > polls {
         polls += 1;
@@ -142,8 +142,8 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker has dequeued the key before this woken waiter. The waiter waits again, and keeps its position in
-/// front of later waiters.
+/// Another worker dequeues the key before the woken waiter is polled. The woken waiter waits again, and keeps its
+/// position in front of later waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

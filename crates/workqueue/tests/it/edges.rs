@@ -212,7 +212,7 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute. If the clock has already passed the deadline, the sleep ends immediately and the waiter is
+/// Deadlines are absolute: if the clock has already passed the deadline, the sleep ends immediately and the waiter is
 /// woken.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {

@@ -1,4 +1,5 @@
-//! Tests of orders that violate the contract of [`Order`]. The queue must panic with a message or continue.
+//! Tests of orders that violate the contract of [`Order`]. With such an order, the queue must either panic with a
+//! message or continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -134,7 +135,8 @@ fn withholding_order_is_polled_again_after_a_change() {
     assert_eq!(poll(), Poll::Ready(Some(1)), "no token was lost");
 }
 
-/// The orders of all tenants withhold their keys at first, so no key is available. Later, the queue delivers all keys.
+/// The orders of all tenants withhold their keys at first, so no key is available. Once the orders stop withholding
+/// their keys, the queue delivers all keys.
 #[test]
 fn keys_withheld_by_all_tenants_arrive_later() {
     ends(|| {

@@ -39,7 +39,7 @@ struct Gated<K> {
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
 /// A clock that can open a gate when it is read. If the queue has metrics, an operation that finds the lock contended
-/// reads the clock before it pushes to the inbox or waits. Therefore, this clock keeps the queue locked until another
+/// reads the clock before it pushes to the inbox or waits. An `Opener` therefore keeps the queue locked until another
 /// operation has found the lock contended.
 #[derive(Clone)]
 pub(crate) struct Opener {

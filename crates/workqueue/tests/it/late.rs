@@ -30,9 +30,9 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, the test adds a key with a pending delay and marks another key as done. Both operations
-/// are pushed to the inbox. Every later call sees both effects: the first key is queued behind earlier keys and has no
-/// delay, and no key is in flight.
+/// While the queue is locked, the test adds a key with a pending delay and marks another key as done, so both
+/// operations are pushed to the inbox. Every later call observes both operations: the first key is queued behind
+/// earlier keys and has no delay, and no key is in flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -247,7 +247,7 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// A key begins to age when it is added. Therefore, a second key that is added more than one step later does not
+/// A key begins to age when it is added. A second key that is added more than one step later therefore does not
 /// overtake the first key, even if its priority is one level higher.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {

@@ -358,7 +358,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
             clock.advance(20_000 * MS);
             queue.add_with("now", at(7));
             clock.advance(40_000 * MS);
-            // Every read order of the gauges gives the same result.
+            // The gauges must have the same values in whichever order the test reads them.
             _ = value(&memory, first);
             assert_eq!((value(&memory, "depth"), value(&memory, "delayed")), (Some(4.0), Some(0.0)), "{first}");
             assert_eq!(seconds(&memory, "oldest_queued_seconds"), 59_000 * MS);

@@ -216,7 +216,7 @@ proptest! {
                     let (mut next, mut cx) = (pin!(guard.next()), Context::from_waker(Waker::noop()));
                     let mut polled = next.as_mut().poll(&mut cx);
                     if polled.is_pending() {
-                        // The first poll may have yielded.
+                        // The first poll may have returned `Pending` only to yield, so poll the future again.
                         polled = next.as_mut().poll(&mut cx);
                     }
                     match polled {

@@ -17,8 +17,8 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// The key was added again while in flight. `next` marks the key as done, queues it again, and returns it. No other
-/// waiter is woken for this key.
+/// The test adds a key again while the key is in flight. `next` marks the key as done, queues it again, and returns it.
+/// No other waiter is woken for this key.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);
@@ -69,7 +69,7 @@ fn next_dropped_before_its_first_poll_is_done() {
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// When the future is dropped, the queue wakes another waiter.
+/// When the `next` future is dropped, the queue wakes another waiter.
 #[test]
 fn next_dropped_while_waiting_is_done() {
     let queue = queue(&["a"]);

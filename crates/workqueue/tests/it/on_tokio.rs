@@ -177,7 +177,7 @@ fn keys_do_not_wait_for_a_blocked_select() {
     });
 }
 
-/// The runtime of the first worker, whose timer the queue was using, was shut down.
+/// The queue uses the timer of the first worker's runtime, which the test shuts down.
 #[test]
 fn delay_ends_although_its_runtime_has_shut_down() {
     ends(|| {
@@ -306,8 +306,8 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// A task on one runtime has set the alarm, but another task blocks the thread of this runtime. Later, a task on
-/// another runtime starts to wait.
+/// A task on one runtime has set the alarm, but another task blocks the thread of this runtime. A task on another
+/// runtime starts to wait for a key only afterwards.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {
@@ -320,8 +320,8 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that started to wait last has set the alarm. Later, the `get` of this task is cancelled, and the thread of
-/// its runtime is blocked.
+/// The task that started to wait last has set the alarm. The test then cancels the `get` of this task and blocks the
+/// thread of its runtime.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -337,7 +337,7 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     });
 }
 
-/// Tasks on both runtimes wait. Later, another task on the idle runtime starts to wait.
+/// Tasks on an idle and a busy runtime wait for a key, and later a second task on the idle runtime starts to wait.
 #[test]
 fn alarm_moves_to_the_runtime_that_waited_last() {
     ends(|| {

@@ -29,8 +29,8 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. Therefore, the
-    // first key can only be overtaken by keys that are added within 100 s.
+    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. The first key
+    // can therefore only be overtaken by keys that are added within 100 s.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 
@@ -64,7 +64,7 @@ fn tenant_with_many_keys_does_not_delay_others() {
     assert_eq!(queue.len(), 997);
 }
 
-/// The queue was not called when the delay ended.
+/// A key must start to age at the end of its delay, although the queue is not called at that time.
 #[test]
 fn ageing_starts_at_the_end_of_a_delay() {
     let clock = ManualClock::new();

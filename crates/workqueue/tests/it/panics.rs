@@ -87,7 +87,7 @@ impl Drop for Key {
     }
 }
 
-/// Checks that a drain ends. The drain ends only if every in-flight key has a guard that marks it as done.
+/// Checks that a drain ends, which requires that every in-flight key has a guard that marks it as done.
 pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
@@ -211,7 +211,7 @@ impl Drop for Curious {
     }
 }
 
-/// The waiter is polled again with another waker, dropped, or woken.
+/// The test polls waiters with another waker, drops them, and wakes them.
 #[test]
 fn no_waker_is_called_or_dropped_under_the_lock() {
     ends(|| {
@@ -422,8 +422,8 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// When the guard is dropped, the order panics while the thread is unwinding after a panic in the limiter. The second
-/// panic must not abort the process.
+/// When the guard is dropped, the order panics while the thread is unwinding after a panic in the limiter. The panic of
+/// the order must not abort the process.
 #[test]
 fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
@@ -549,7 +549,7 @@ fn panicking_waker_does_not_lose_the_dequeued_key() {
     assert_eq!((queue.len(), queue.counts().in_flight), (processors, 0));
 }
 
-/// The finished key is dropped after the next key has been dequeued. The finished key's drop panics.
+/// Dropping the finished key panics after the next key has been dequeued.
 #[test]
 fn key_panicking_in_drop_does_not_lose_the_next() {
     let keys = Keys::default();

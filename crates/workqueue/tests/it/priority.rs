@@ -240,7 +240,7 @@ fn c14_first_in_first_out_on_raise() {
     assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
 }
 
-/// One of 10 writers. The writer adds 50 keys 1000 times with random priorities, and half of the time with a delay.
+/// One of 10 writers, which adds 50 keys 1000 times with random priorities, and half of the time with a delay.
 fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     let mut seed = seed;
     for _ in 0..1000 {

@@ -25,7 +25,7 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 #[test]
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
-    // Count every call as a failure. client-go also counts a second call if its delay ends later than the delay of the
+    // Count every call as a failure. client-go also counts a second call whose delay ends later than the delay of the
     // first call.
     config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
@@ -103,8 +103,7 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// In client-go, failures are stored only in the limiter. Therefore, the limiter may have counted failures of a key
-/// without a record in the queue.
+/// As in client-go, the limiter may have counted failures of a key that has no record in the queue.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -314,8 +313,8 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder is merged with a retry, for all orders of calls and deadlines. For every order, adding the key without a
-/// delay must not end the back-off.
+/// Merges a reminder with a retry, in all orders of calls and deadlines. In every order, an add without a delay must
+/// not end the back-off.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

@@ -77,7 +77,7 @@ fn remove_undoes_an_add_of_an_in_flight_key() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// The failure count survives the removal.
+/// Removing a key does not reset its failure count.
 #[test]
 fn remove_keeps_a_pending_delay() {
     let (queue, clock) = queue(Box::new(Fifo::default()));

@@ -68,7 +68,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // One thread runs tasks. Some of the `get` futures on this thread are dropped while they wait.
+            // This thread runs tasks, and drops some of their `get` futures while they wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {

@@ -57,7 +57,7 @@ impl Model {
     }
 
     /// Records the current time for each key that has become idle with failures, because these failures expire a fixed
-    /// time later. Must be called after each operation.
+    /// time later. The test must call this method after each operation.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {

@@ -154,7 +154,7 @@ fn dropped_guards_end_two_drains() {
     });
 }
 
-/// Three waiters arrive during an add. Two of the waiters keep waiting, and the third one stops waiting.
+/// Three waiters arrive during an add, and one of them stops waiting.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

@@ -5,10 +5,9 @@
 //! ```
 //!
 //! shuttle reports a deadlock when all threads sleep, so a lost wake-up fails the test. A parked thread may wake up
-//! spuriously while another thread is running. Therefore, a test thread must not spin while other threads wait.
-//! Instead, test threads wait for a [`Count`]. shuttle treats all atomic operations as sequentially consistent, and
-//! does not try all interleavings. loom does not have these limitations. `loom.rs` tests the inbox and wake-ups with
-//! loom.
+//! spuriously while another thread is running, so a test thread must not spin while other threads wait. Test threads
+//! wait for a [`Count`] instead of spinning. shuttle treats all atomic operations as sequentially consistent, and does
+//! not try all interleavings. loom does not have these limitations. `loom.rs` tests the inbox and wake-ups with loom.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 

@@ -37,7 +37,8 @@ fn delays_end_no_matter_which_waiter_leaves() {
     });
 }
 
-/// The timekeeper is the waiter whose timeout is the next deadline. Here, the timekeeper stops waiting early.
+/// The timekeeper is the waiter whose timeout is the next deadline. In this test, the timekeeper stops waiting before
+/// its timeout has elapsed.
 #[test]
 fn leaving_waiter_passes_the_timer_on() {
     explore(|| {
@@ -285,8 +286,8 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // When the delay ended or the key was added, the queue may have woken the task that is never polled. The queue
-        // must wake the other tasks a millisecond later.
+        // When the delay ended or the key was added, the queue may have woken the task that is never polled. A
+        // millisecond later, the queue must wake the tasks that are polled.
         clock.advance(SECOND);
         let mut taken = join(steady);
         taken.sort_unstable();

@@ -1,6 +1,6 @@
 //! Uses kube's `Client` with an embedded API server in the same process, without a socket.
 //!
-//! This example is a separate Cargo project. Run `cargo run` in the example's folder.
+//! This example is a separate Cargo project. To run the example, call `cargo run` in this folder.
 
 use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};

@@ -71,8 +71,8 @@ impl DeletedOwners {
         self.owners.remove(uid);
     }
 
-    /// Returns `true` if an object in `namespace` has an owner reference to a deleted object. The reference must match
-    /// in all fields, not only in the UID. A real cluster keeps the dependents if another field differs.
+    /// Returns `true` if an object in `namespace` has an owner reference to a deleted object. An owner reference must match the deleted
+    /// object in all fields, not only in the UID. A real cluster keeps the dependents if any other field of the owner reference differs.
     pub(super) fn contains(&self, reference: &Json, namespace: &str) -> bool {
         self.owners.get(reference.text("/uid")).is_some_and(|owner| {
             owner.kind.served_versions.iter().any(|version| version == reference.text("/apiVersion"))

@@ -14,7 +14,7 @@ const MAX_OF_RULE: usize = 10;
 pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
 /// The key that kube-controller-manager uses to look up a resource: the group in the rule, the version and the
-/// resource. Kinds are ordered by this key.
+/// resource. The order of the kinds in the status follows this key.
 type Lookup<'a> = (&'a str, &'a str, &'a str);
 
 impl<'k> MatchedKinds<'k> {

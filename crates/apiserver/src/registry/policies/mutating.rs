@@ -56,7 +56,7 @@ impl<K: Ord> Reinvocation<K> {
         }
     }
 
-    /// Records the object at the end of a run.
+    /// Records the object at the end of a run of mutating admission.
     pub(super) fn end_run(&mut self, object: Option<&Json>) {
         self.output = object.cloned();
     }
@@ -206,7 +206,7 @@ pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) 
     let type_of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
     if type_of(before) != type_of(after) {
         let (version, kind) = type_of(after);
-        // In kube-apiserver, the name of the scheme is a line in the source code.
+        // In kube-apiserver, the name of the scheme in this error is the source line that creates the scheme.
         let scheme = "pkg/runtime/scheme.go:111";
         let why = format!("no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}");
         return Err(Failure::internal(why));
@@ -227,7 +227,7 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Json) {
 #[derive(Debug, Default)]
 struct MutationErrors {
     messages: Vec<String>,
-    /// The reason of the first error in `messages`. `None` means `Forbidden`.
+    /// The reason of the first error in `messages`, or `None` for the reason `Forbidden`.
     reason: Option<&'static str>,
 }
 

@@ -30,8 +30,8 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
         .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
 }
 
-/// Returns a binding's parameters. The policy is evaluated once for each parameter. If the policy or binding has no
-/// parameters, it is evaluated once without the variable `params`.
+/// Returns a binding's parameters. The server evaluates the policy once for each of these parameters. If the policy or
+/// binding has no parameters, the policy is evaluated once without the variable `params`.
 pub(super) fn collect(
     registry: &Registry,
     policy: &Json,

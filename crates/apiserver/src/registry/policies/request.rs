@@ -80,7 +80,7 @@ fn write_options_json(options: &WriteOptions, kind: &str) -> Json {
         json.set("fieldManager", options.field_manager.as_str());
     }
     match options.field_validation {
-        // `Warn` is also the default of `fieldValidation`, so expressions do not receive `Warn`.
+        // Do not pass `Warn` to the expressions, because it is the default of `fieldValidation`.
         FieldValidation::Warn => {}
         FieldValidation::Ignore => json.set("fieldValidation", "Ignore"),
         FieldValidation::Strict => json.set("fieldValidation", "Strict"),
@@ -113,7 +113,7 @@ fn delete_options_json(options: &DeleteOptions) -> Json {
 
 /// Returns the members of a Namespace that CEL expressions can read.
 pub(super) fn namespace_object(namespace: &Json) -> Json {
-    /// As in kube-apiserver, expressions cannot read these members.
+    /// The metadata members that expressions cannot read, as in kube-apiserver.
     const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
     let mut object = namespace.clone();
     if let Some(metadata) = object.get_mut("metadata") {

@@ -21,14 +21,13 @@ pub(super) struct Invocation<'p> {
     pub(super) policy: &'p BoundPolicy,
     pub(super) binding: &'p Binding,
     pub(super) param: Option<Arc<Json>>,
-    /// The kind of the resource in the version that the policy matches. This version can differ from the version of the
-    /// request.
+    /// The kind of the resource in the version that the policy matches, which can differ from the request's version.
     pub(super) kind: Arc<Kind>,
 }
 
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
-    /// The binding with the error. `None` if the policy itself has the error.
+    /// The binding with the error, or `None` if the policy itself has the error.
     pub(super) binding: Option<&'p Binding>,
     pub(super) why: String,
 }
@@ -45,7 +44,7 @@ impl<'a> Review<'a> {
     pub(super) fn new(registry: &'a Registry, request: &'a AdmissionRequest<'a>) -> Self {
         let own = &request.target.kind;
         let all = registry.kinds();
-        // Events are also served in another API group.
+        // For example, Events are also served in another API group.
         let is_other = |kind: &&Arc<Kind>| {
             kind.stored_as == own.stored_as && (kind.group != own.group || kind.version != own.version)
         };
@@ -109,8 +108,8 @@ impl<'a> Review<'a> {
         matches(constraints, &self.candidates(), &self.matched()).map(|at| self.kinds[at].clone())
     }
 
-    /// Returns the invocations of all matching policies, in the order of the policies. The match conditions are not
-    /// evaluated yet.
+    /// Returns the invocations of all matching policies, in the order of the policies. The match conditions of these
+    /// policies have not been evaluated yet.
     pub(super) fn invocations<'p>(
         &self,
         policies: &'p [BoundPolicy],
@@ -145,8 +144,8 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Returns the object in the request if its type differs from the type of the resource, such as a Scale. Such
-    /// objects are not converted to other versions.
+    /// Returns the object in the request if its type differs from the type of the resource, such as a Scale. An object
+    /// whose type differs is not converted to other versions.
     fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)

@@ -71,7 +71,7 @@ fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[
     }])
 }
 
-/// Handles failed validations. Depending on the actions of the binding, a failure adds a denial, a warning or both.
+/// Handles failed validations. Depending on the actions of the binding, each failed validation adds a denial, a warning or both.
 fn act(
     request: &AdmissionRequest<'_>,
     invocation: &Invocation<'_>,

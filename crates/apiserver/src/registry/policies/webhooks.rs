@@ -185,9 +185,9 @@ fn denied(name: &str, status: Option<Status>) -> Failure {
 }
 
 enum PatchFailure {
-    /// The response is invalid. The failure policy determines whether the request is rejected.
+    /// The webhook's response is invalid, so the failure policy determines whether the request is rejected.
     Call(String),
-    /// The patch cannot be applied. The request is always rejected, even if the failure policy is `Ignore`.
+    /// The patch in the webhook's response cannot be applied, so the request is rejected even if the failure policy is `Ignore`.
     Request(Failure),
 }
 

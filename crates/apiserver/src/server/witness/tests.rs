@@ -14,8 +14,8 @@ struct Case {
     /// The expected record of the [`Witness`](super::Witness) plugin, without the user.
     record: &'static str,
     code: u16,
-    /// The change by the `Witness`, as a path, a JSON pointer and a value. A GET of the path returns an object with the
-    /// value at the pointer. If the path is empty, the change is visible in the response.
+    /// The change that the `Witness` makes, as a path, a JSON pointer and a value. A GET of the path returns an object
+    /// with the value at the pointer. If the path is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 

@@ -1,5 +1,5 @@
-//! The `Event` kind in `events.k8s.io`. Some fields have different names from the stored form, and validation is
-//! stricter than in the core group.
+//! The `Event` kind in `events.k8s.io`. Unlike a stored event, which is a core event, this kind renames some fields
+//! and has stricter validation.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 pub(crate) struct Event;
 
-/// The fields whose names differ: the name in the core group, and then the name in `events.k8s.io`.
+/// The renamed fields: the name in the core group, followed by the name in `events.k8s.io`.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -89,7 +89,7 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
     Json::Object(renamed.collect())
 }
 
-/// Validates a new event. Errors contain the field names of the core group.
+/// Validates a new event. Errors use the field names of the core group.
 fn new_errors(event: &Json) -> FieldErrors {
     let mut found = errors(&stored_event(event), "reportingController");
     found.extend(series_errors(event));

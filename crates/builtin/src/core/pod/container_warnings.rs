@@ -68,8 +68,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// The ports with the same number and protocol that come before the current port, in all containers. An index by host
-/// port finds overlaps without comparing all pairs.
+/// The ports of all containers that precede the current port and have its number and protocol. An index by host port
+/// finds overlapping ports without comparing all pairs.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -108,7 +108,7 @@ impl<'a> SeenPorts<'a> {
     }
 }
 
-/// Warns about ports with the same name. A lookup by name finds only the first port.
+/// Warns about ports with the same name, because a lookup by name finds only the first port.
 pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();

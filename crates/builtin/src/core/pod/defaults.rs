@@ -43,7 +43,7 @@ fn fill_host_ports(container: &mut Json) {
     }
 }
 
-/// Sets a pod template's defaults. Adds missing metadata.
+/// Sets a pod template's defaults, including missing metadata.
 pub(crate) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {
@@ -146,8 +146,7 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
 });
 
-/// Returns `true` if the image has the tag `latest`, or has no tag and no digest. Returns `false` for an invalid image
-/// reference.
+/// Returns `true` if a valid image reference has the tag `latest`, or has no tag and no digest.
 fn is_latest(image: &str) -> bool {
     let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
     parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))

@@ -37,8 +37,8 @@ impl PostHandler for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // Whether the state of the pod exempts the eviction from the disruption budget. This state can still change
-        // before the server deletes the pod.
+        // Whether the phase or readiness of the pod exempts the eviction from the disruption budget. The pod can
+        // still change before the server deletes it.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
         if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {

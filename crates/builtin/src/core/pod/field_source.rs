@@ -15,7 +15,8 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// The pod fields that the downward API can refer to. Other paths cause an error about an unknown field label.
+/// The pod fields that the downward API can refer to. A path that is not in this list causes an error about an
+/// unknown field label.
 const LABELS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -33,7 +34,7 @@ const LABELS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Validates a `fieldRef`. Its path must be one of `fields`.
+/// Validates a `fieldRef`, whose path must be one of `fields`.
 pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
     let check = Check::at(source, path).required("apiVersion");
     if source.text("/apiVersion").is_empty() {

@@ -19,7 +19,7 @@ pub(crate) fn relative(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Reports the same errors as [`relative`]. Also reports names that start with `..`, because the kubelet reserves them.
+/// Reports the same errors as [`relative`], and names that start with `..`, which the kubelet reserves.
 pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     let mut errors = relative(path, field);
     if path.starts_with("..") && !path.starts_with("../") {

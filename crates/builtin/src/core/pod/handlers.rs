@@ -47,7 +47,7 @@ pub(super) fn errors(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     check.done()
 }
 
-/// Reports probes and lifecycle handlers of init containers that are not sidecars.
+/// Reports probes and lifecycle handlers of ordinary init containers, which cannot have them.
 pub(super) fn forbidden_at_init(container: &Json, path: &str) -> FieldErrors {
     let there = WITH_HANDLERS.iter().filter(|member| container.has(&format!("/{member}")));
     there.map(|member| FieldError::forbidden(format!("{path}.{member}"), NOT_AT_INIT)).collect()

@@ -48,8 +48,8 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     all.done()
 }
 
-/// Validates mount propagation and recursive read-only mounts. As in kube-apiserver, the error paths do not contain the
-/// list index.
+/// Validates mount propagation and recursive read-only mounts. As in kube-apiserver, the error paths for mount
+/// propagation do not contain the list index.
 fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
     let privileged = container.is_true("/securityContext/privileged");
     let both = mount.text("/mountPropagation") == "Bidirectional" && !privileged;

@@ -23,7 +23,7 @@ pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Synchronizes `podIP` with the first item of `podIPs`. If both fields are set and differ, `podIP` is kept.
+/// Synchronizes `podIP` with the first item of `podIPs`, but keeps a `podIP` that differs.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
@@ -111,7 +111,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             return errors;
         }
-        // kube-apiserver validates images twice: as mutable fields, and as part of the container.
+        // kube-apiserver validates images twice: once as mutable fields, and once with the container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             errors.required_if(image.is_empty(), &field, "");
@@ -161,7 +161,8 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates a change of `activeDeadlineSeconds`. The boolean is true if validation stops after the error.
+/// Validates a change of `activeDeadlineSeconds`. The returned boolean is `true` if validation stops after the
+/// error.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
@@ -175,8 +176,8 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// Maps the name of each list item to the item. If several items have the same name, the map contains the first of
-/// them.
+/// Maps the name of each list item to the item. If several items have the same name, the map contains only the
+/// first.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

@@ -13,7 +13,7 @@ const UNDERSCORED: &str = "a lowercase RFC 1123 subdomain must consist of lower 
                            '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 
 /// Reports host ports that are used more than once. Different init containers may use the same host port, because they
-/// run one after another.
+/// do not run at the same time.
 pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldErrors {
     let (mut errors, mut taken) = (FieldErrors::default(), HashSet::new());
     let containers = spec.list(&format!("/{key}")).enumerate().filter(|_| key != "ephemeralContainers");

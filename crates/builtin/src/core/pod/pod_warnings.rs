@@ -68,8 +68,8 @@ pub(crate) fn pod(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about deprecated node labels in node selectors and topology constraints. Also warns about constraints without
-/// selectors.
+/// Warns about deprecated node labels in node selectors and topology constraints, and about topology constraints
+/// without selectors.
 fn nodes(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     let selector = pod["spec"]["nodeSelector"].as_object();
@@ -99,7 +99,7 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
 pub(crate) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) =
         DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
-    // The message contains the spelling of the field in Go.
+    // The warning spells the plugin like the field in Go.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
@@ -137,16 +137,16 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated annotation that was replaced by a field. `holder` is the pod or container with the new
-/// field.
+/// Warns about a deprecated seccomp annotation that was replaced by a field. `holder` is the pod or container that has
+/// the new field.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
     (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Warns about a deprecated annotation that was replaced by a container field. Does not warn if the `appArmorProfile`
-/// of the pod has the same profile as the annotation.
+/// Warns about a deprecated AppArmor annotation that was replaced by a container field. Does not warn if the
+/// `appArmorProfile` of the pod has the same profile as the annotation.
 fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));

@@ -1,4 +1,4 @@
-//! A pod's quality-of-service class.
+//! Computes a pod's quality-of-service class.
 
 use pintle_json::Json;
 

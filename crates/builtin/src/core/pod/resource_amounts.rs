@@ -34,7 +34,7 @@ const QUOTA_RESOURCES: &[&str] = &[
 
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// The names of all claims in one string, for errors about unknown claims. Computed on first use.
+    /// The names of all claims in one string, for errors about unknown claims, computed on first use.
     listed: OnceCell<String>,
 }
 
@@ -132,7 +132,8 @@ pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// Validates resource limits of objects other than containers. `path` is the path of the parent field.
+/// Validates the resource limits of a pod or another object that is not a container. `path` is the path of the
+/// parent field.
 pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits

@@ -11,7 +11,8 @@ use pintle_schema::quantity;
 
 use super::forbidden;
 
-/// Applies the pod's RuntimeClass. Fails if the class does not exist or conflicts with the pod.
+/// Applies the pod's RuntimeClass, or fails if the RuntimeClass does not exist or conflicts with
+/// the pod.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = match pod["spec"]["runtimeClassName"].as_str() {
         None => None,
@@ -64,7 +65,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     }
 }
 
-/// Parses quantities before comparing them, because a quantity can be written in several ways.
+/// Parses quantities for a comparison, because the same quantity can be written in several ways.
 fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }

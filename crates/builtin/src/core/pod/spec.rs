@@ -11,10 +11,10 @@ use pintle_kinds::check::Check;
 use super::resource_amounts::PodClaims;
 use super::{SpecOwner, affinity, container, environment, network, placing, resource_amounts, security, volumes};
 
-/// The container lists, in validation order.
+/// The fields that contain containers, in validation order.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Validates a pod. Most metadata is validated elsewhere.
+/// Validates a pod, except for most of its metadata, which the metadata rules validate.
 pub(super) fn pod(pod: &Json) -> FieldErrors {
     let mut errors: FieldErrors = annotation_errors(pod, "metadata.annotations").into_iter().collect();
     errors.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));

@@ -79,7 +79,7 @@ impl Summary {
         summary
     }
 
-    /// Counts the init containers. Returns `true` if the pod is still being initialized.
+    /// Counts the init containers, and returns `true` if the pod is still being initialized.
     fn initialize(&mut self, pod: &Json, sidecars: &HashSet<&str>) -> bool {
         let count = pod.list("/spec/initContainers").count();
         for (at, container) in pod.list("/status/initContainerStatuses").enumerate() {

@@ -33,7 +33,8 @@ pub(crate) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     found
 }
 
-/// Returns the warnings for an update of a workload. If the desired state does not change, there are no warnings.
+/// Returns the warnings for an update of a workload. Returns no warnings if the update does not change the
+/// desired state.
 pub(crate) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }

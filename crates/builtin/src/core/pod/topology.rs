@@ -7,7 +7,8 @@ use pintle_meta::GroupResource;
 
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
-/// Copies the region and zone labels of the node to the object. Does nothing if the node does not exist.
+/// Copies the region and zone labels of the node to the object. Does nothing if the node does not exist
+/// in the cluster.
 pub(super) fn label(context: &Context<'_>, node: &str, object: &mut Json) {
     if node.is_empty() {
         return;

@@ -4,7 +4,8 @@ use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. In a projected volume, `source` names the source of the file. In other volumes, it is empty.
+/// A file in a volume. In a projected volume, `source` names the source of the file. In other volumes, `source` is
+/// empty.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -54,7 +55,7 @@ const MAX_BYTES: usize = 64 << 10;
 /// The approximate maximum number of pairs of files to compare.
 const MAX_PAIRS: usize = 10_000;
 
-/// Returns a message for each pair of files with equal or nested paths, sorted by the second file.
+/// Returns a message for each pair of files with equal or nested paths, sorted by the second file of the pair.
 fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
     let mut places = Vec::new();
     for (at, file) in files.iter_mut().enumerate() {
@@ -63,8 +64,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // In sorted order, each path comes after its ancestors. All paths between an ancestor and its descendant are
-    // descendants of the same ancestor.
+    // In sorted order, the descendants of a path directly follow it.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {

@@ -142,7 +142,7 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
 /// Returns the reason why a string is not an iSCSI node name.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // Skip the separator. As in kube-apiserver, the separator can be any character.
+        // Skip the separator, which can be any character, as in kube-apiserver.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };

@@ -91,7 +91,7 @@ fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     };
     let mut errors = of_source(volume, first, path, owner);
     for more in sources {
-        // The names of some fields differ in kube-apiserver's errors.
+        // kube-apiserver's errors use other names for some volume fields.
         let field = match *more {
             "cephfs" => "cephFS",
             "downwardAPI" => "downwarAPI",
@@ -126,7 +126,8 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         }
         "persistentVolumeClaim" => check.required("claimName").done(),
         "downwardAPI" => {
-            // As in kube-apiserver, errors about items contain the path of the source, without an index.
+            // As in kube-apiserver, errors about items contain the path of the source, without an item
+            // index.
             let items = object.list("/items").flat_map(|item| projected::downward_file(item, &field));
             file_path::mode(check, "defaultMode").also(items).done()
         }

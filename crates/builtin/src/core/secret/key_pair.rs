@@ -6,8 +6,8 @@ use pintle_json::Json;
 
 use crate::pem;
 
-/// Checks the PEM data of a `kubernetes.io/tls` Secret. Returns the error message of Go's TLS library. Does not parse
-/// the certificate or compare it with the key.
+/// Checks the PEM data of a `kubernetes.io/tls` Secret, and returns the error message of Go's TLS library. Does not
+/// parse the certificate or compare it with the private key.
 pub(super) fn key_pair(secret: &Json) -> Option<String> {
     let kinds_at = |pointer: &str| -> Vec<String> {
         let text = STANDARD.decode(secret.text(pointer)).unwrap_or_default();

@@ -32,7 +32,7 @@ pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that the Service reserves. The store rejects another Service with the same
+/// Returns the cluster IPs and node ports that the Service reserves. The store rejects a second Service with the same
 /// address or port. Node ports that do not apply to the type of the Service are omitted. Ports of the same Service can
 /// share a node port if their protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
@@ -105,8 +105,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
-            // 10.0.0.1 is always reserved for the Service `kubernetes`. If a client deletes this Service, the server
-            // creates it again.
+            // 10.0.0.1 is always reserved for the Service `kubernetes`, because the server re-creates this Service
+            // after a deletion.
             let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
             let free = all.find(|ip| is_free(address_claim((*ip).into())));
             let free =
@@ -121,7 +121,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
             let Ok(address) = address.parse::<IpAddr>() else { return Ok(()) };
             let why = match address {
                 IpAddr::V4(address) if !is_in_range(address) => "the provided network does not match the current range",
-                // This error also occurs if a client creates the same Service twice, because kube-apiserver allocates
+                // A client that creates the same Service twice also gets this error, because kube-apiserver allocates
                 // addresses before it checks the name.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated",
                 _ => return Ok(()),

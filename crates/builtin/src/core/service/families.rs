@@ -15,8 +15,8 @@ const CLUSTER_IPS: &str = "spec.clusterIPs";
 const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
 /// Sets the defaults of `ipFamilyPolicy` and `ipFamilies`. Returns errors about contradictory fields and unsupported
-/// families. If there is an error, the Service is rejected before validation, so the response contains no validation
-/// errors.
+/// IP families. The server rejects a Service with such an error before validation, so the response contains no
+/// validation errors.
 pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| is_unchanged_preference(object, old)) {
         return FieldErrors::default();
@@ -60,7 +60,7 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Returns `true` if an update does not change the policy PreferDualStack, the type, the addresses and the families.
+/// Returns `true` if an update keeps the policy PreferDualStack, the type, the addresses and the families.
 fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     let is_unchanged = |key: &str| object["spec"][key] == old["spec"][key];
     let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
@@ -72,8 +72,8 @@ fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
         && is_unchanged("ipFamilies")
 }
 
-/// Removes the secondary address and family if the policy changes to SingleStack. For other policies, returns an error
-/// if the update removes an address or a family.
+/// Removes the secondary address and family if the policy changes to SingleStack. For policies other than SingleStack,
+/// returns an error if the update removes an address or a family.
 fn release_secondary(object: &mut Json, old: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy").to_owned();
     let mut errors = FieldErrors::default();
@@ -106,8 +106,8 @@ fn too_many_for_one(object: &Json) -> FieldErrors {
     .collect()
 }
 
-/// Derives missing families from the addresses. Returns errors for addresses of IP families that the cluster does not
-/// support.
+/// Derives missing IP families from the addresses. Returns errors for addresses of IP families that the cluster does
+/// not support.
 fn infer(object: &mut Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let all = object["spec"]["clusterIPs"].clone();
@@ -149,7 +149,7 @@ fn family_of(address: &str) -> Option<&'static str> {
     Some(if address.is_ipv4() { "IPv4" } else { "IPv6" })
 }
 
-/// Validates a Service's addresses, families and policy. The type must not be ExternalName.
+/// Validates the addresses, families and policy of a Service whose type is not ExternalName.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let first = object.text("/spec/clusterIP");

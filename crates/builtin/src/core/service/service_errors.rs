@@ -12,8 +12,8 @@ use super::{families, port_key, traffic};
 use crate::core::pod::port_name_errors;
 use crate::network_rules::{ip_errors, special_address};
 
-/// Validates a Service on its own. `Service::validate_update` adds the rules that compare the Service with the old
-/// object.
+/// Validates a Service without comparing it with an old object. `Service::validate_update` adds the rules for
+/// changes.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let kind = object.text("/spec/type");
     let address = object.text("/spec/clusterIP");

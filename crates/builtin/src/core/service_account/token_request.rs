@@ -91,7 +91,8 @@ fn seconds(request: &Json) -> Outcome<i64> {
     Err(invalid("", FieldError::invalid("spec.expirationSeconds", &seconds.into(), why)))
 }
 
-/// Binds the token to the object in the request. The token becomes invalid when this object is deleted.
+/// Binds the token to the object in the request, so the token becomes invalid when this object is
+/// deleted.
 fn bind(context: &Context<'_>, target: &RequestTarget, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
     let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

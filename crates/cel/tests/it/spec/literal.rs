@@ -35,7 +35,8 @@ pub(super) fn expression(value: &Message) -> Option<String> {
     })
 }
 
-/// Wraps a value in `dyn(…)`. List and map literals with items of mixed types compile only if the items are wrapped.
+/// Wraps a value in `dyn(…)`. A list or map literal with items of mixed types compiles only if its items are
+/// wrapped.
 fn dynamic(value: &Message) -> Option<String> {
     expression(value).map(|value| format!("dyn({value})"))
 }

@@ -20,7 +20,7 @@ pub(crate) struct Reshaping {
     shapes: Shapes,
 }
 
-/// The contents (shapes) of each version of a pod. Clones share the shapes.
+/// The contents (shapes) of each version of a pod. All clones of a `Shapes` share the same contents.
 #[derive(Clone, Default)]
 pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
@@ -109,7 +109,7 @@ pub(crate) struct Reshaped<S, I> {
     shapes: Shapes,
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
     record: fn(&mut Inner, &I, &mut bool),
-    /// `true` for watch events, `false` for listed objects.
+    /// Whether the object comes from a watch event instead of a list.
     is_change: bool,
     echo: Option<I>,
 }

@@ -26,7 +26,8 @@ type Answer<O, I> = Box<dyn Fn(&O) -> Result<Items<I>, ApiError> + Send + Sync>;
 pub(crate) type Items<I> = Box<dyn Iterator<Item = I> + Send>;
 
 impl Scripted {
-    /// Creates a source of pods. `list` answers each list. Each watch sends its events and then remains silent.
+    /// Creates a source of pods. The function `list` responds to each list request. Each watch sends its events and
+    /// then remains silent.
     pub(crate) fn new(
         list: impl Fn() -> Result<Items<ListPart>, ApiError> + Send + Sync + 'static,
         watch: impl Fn() -> Result<Items<WatchEvent<RawObject>>, ApiError> + Send + Sync + 'static,
@@ -36,7 +37,7 @@ impl Scripted {
 }
 
 impl<T> Scripted<T> {
-    /// Creates a source of any resource. The watches depend on the options of their requests.
+    /// Creates a source of any resource. Each watch depends on the options of its request.
     pub(crate) fn of(
         resource: ApiResource,
         namespace: Option<&'static str>,

@@ -36,7 +36,7 @@ fn recreated_lock_with_own_record_is_not_released() {
 }
 
 /// Another holder's lock was created and deleted before the server stores a late create request. The other holder may
-/// not have noticed the deletion.
+/// not have noticed the deletion of its lock.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {

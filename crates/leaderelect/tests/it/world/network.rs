@@ -85,7 +85,7 @@ pub(crate) struct Sender {
     pub(crate) half: usize,
     /// The simulated time when the write was sent.
     pub(crate) sent: Instant,
-    /// When the write was sent, on the node's clock.
+    /// The time at which the write was sent, on the node's clock.
     pub(crate) sent_locally: Duration,
 }
 

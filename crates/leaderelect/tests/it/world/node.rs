@@ -40,11 +40,11 @@ pub(crate) struct Node {
     /// Until this time, the model of client-go's elector believes that it is the leader.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// For each action with a permit, when it ends at the latest, on the node's clock.
+    /// For each action with a permit, the latest time at which it ends, on the node's clock.
     pub(crate) effects: Vec<Duration>,
-    /// For each action that was in progress when the machine was suspended, when it ends at the latest. The action may
-    /// outlast the term, because its timeout uses a clock that stops during a suspend. Only a fencing token could stop
-    /// the action. Actions that outlast the term are counted, but are not treated as violations.
+    /// For each action that was in progress when the machine was suspended, the latest time at which it ends. The
+    /// action may outlast the term, because its timeout uses a clock that stops during a suspend. Only a fencing token
+    /// could stop the action. Actions that outlast the term are counted, but are not treated as violations.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     pub(crate) usurped: Option<Instant>,
@@ -53,14 +53,14 @@ pub(crate) struct Node {
     /// The versions of the lock that this node has observed, with the time of each first observation on the node's
     /// clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// When the last term of this node ended, on the node's clock.
+    /// The time at which the last term of this node ended, on the node's clock.
     pub(crate) rested: Option<Duration>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) half: usize,
-    /// When the write was sent, on the node's clock.
+    /// The time at which the write was sent, on the node's clock.
     pub(crate) sent: Duration,
     pub(crate) record: LeaderElectionRecord,
 }
@@ -97,7 +97,7 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing. When the process resumes, it acts on the state that it observed last.
+        // A halted process does nothing until it resumes, and then acts on the state that it observed last.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }

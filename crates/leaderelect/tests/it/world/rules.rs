@@ -18,8 +18,8 @@ impl State {
         }
     }
 
-    /// Checks that at most one node leads, and that its write was stored before it led. A node that uses both halves
-    /// must have stored its write in both of them (rules S1, S2, S3 and S17).
+    /// Checks that at most one node leads, and that the leader's write was stored before it led. A node that uses both
+    /// halves must have stored its write in both of them (rules S1, S2, S3 and S17).
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -40,8 +40,8 @@ impl State {
         });
     }
 
-    /// Counts actions that were in progress during a suspend and that resume while another node is the leader. Counts
-    /// each action once.
+    /// Counts actions that were in progress during a suspend and that resume while another node is the leader. Each of
+    /// these actions is counted only once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];

@@ -52,7 +52,7 @@ pub(crate) const STORM: Chaos = Chaos {
     coordinated: false,
 };
 
-/// The usual faults, plus suspended machines and paused virtual machines. Wall clocks are not set.
+/// The usual faults, plus suspended machines and paused virtual machines. These faults do not set wall clocks.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
 /// Coordinated elections. The control plane compares renew times, so each wall clock may be off by at most two seconds.

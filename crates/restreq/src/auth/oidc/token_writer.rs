@@ -23,13 +23,13 @@ struct Shared {
 #[derive(Default)]
 struct State {
     next: Option<Tokens>,
-    /// This channel closes once the thread has stored all tokens. `None` if no thread is running.
+    /// A channel that closes once the thread has stored all tokens, or `None` if no thread is running.
     keeping: Option<watch::Receiver<()>>,
 }
 
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// Empty if the issuer did not return an ID token.
+    /// The ID token, which is empty if the issuer did not return one.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }
@@ -41,13 +41,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
-    /// `issuer` is only used in log messages.
+    /// Creates a writer for `store`. `issuer` is only used in log messages.
     pub(super) fn new(store: Arc<dyn TokenStore>, issuer: &str) -> Self {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens. Waits at most `TIMEOUT` for the background thread, which then continues on its own. Failures are
-    /// logged.
+    /// Stores tokens on the background thread, and waits at most `TIMEOUT` for the result. After a timeout, the thread
+    /// continues in the background. Failures are logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
         if tokio::time::timeout(TIMEOUT, end.changed()).await.is_err() {
@@ -81,7 +81,7 @@ impl TokenWriter {
 }
 
 impl Shared {
-    /// Returns the next tokens to store. `None` means that there are no more tokens, so the thread must end.
+    /// Returns the next tokens to store, or `None` if there are no more tokens and the thread must end.
     fn next(&self) -> Option<Tokens> {
         let mut state = self.lock();
         let next = state.next.take();

@@ -53,7 +53,7 @@ impl Scanner<'_> {
         Ok(Token::Tag { handle, suffix })
     }
 
-    /// Scans `!`, `!word` or `!word!`. In a directive, `!word` is an error.
+    /// Scans `!`, `!word` or `!word!`. In a directive, `!word` without a second `!` is an error.
     fn scan_handle(&mut self, directive: bool, start: Mark) -> Scanned<String> {
         if self.cursor.byte(0) != b'!' {
             return Err(self.error("did not find expected '!'", start));
@@ -69,8 +69,8 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// Scans the rest of a tag that starts with `head`. If `has_head` is false, at least one more character is
-    /// required.
+    /// Scans the characters of a tag after its start `head`. If `has_head` is false, at least one more
+    /// character is required.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);
         loop {
@@ -91,7 +91,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans a character's escaped bytes. Each byte is written as `%` and two hexadecimal digits.
+    /// Scans the escaped bytes of a character. Each byte is written as `%` and two hexadecimal digits.
     fn scan_octets(&mut self, to: &mut Vec<u8>, start: Mark) -> Scanned<()> {
         let mut left = None;
         while left != Some(0) {

@@ -7,7 +7,7 @@ use crate::yaml::cursor::{Mark, YamlError};
 #[derive(Default)]
 struct Gap {
     blanks: String,
-    /// The first line break, if any.
+    /// The first line break of the gap, if any.
     first: Option<&'static str>,
     further: String,
 }
@@ -30,8 +30,7 @@ impl Gap {
 }
 
 impl Scanner<'_> {
-    /// Reads blanks and line breaks. Calls `allows` for each blank. The callback can return an error, for example for a
-    /// tab.
+    /// Reads blanks and line breaks. Calls `allows` for each blank, which can return an error, for example for a tab.
     fn scan_gap(&mut self, gap: &mut Gap, allows: impl Fn(&Self, bool) -> Scanned<()>) -> Scanned<()> {
         while self.cursor.is_blank(0) || self.cursor.is_break(0) {
             if self.cursor.is_blank(0) {
@@ -226,7 +225,8 @@ impl Scanner<'_> {
         Ok(text)
     }
 
-    /// Returns the chomping indicator (`+`, `-`, or 0 if absent) and the indentation indicator (0 if absent).
+    /// Scans the header of a block scalar. Returns the chomping indicator (`+`, `-`, or 0 if absent) and the
+    /// indentation indicator (0 if absent).
     fn scan_block_header(&mut self, start: Mark) -> Scanned<(u8, isize)> {
         let (mut chomping, mut increment) = (0, 0);
         for _ in 0..2 {
@@ -249,8 +249,8 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Reads empty lines and the indentation of the next line. If the indentation of the block is unknown, determines
-    /// it from the longest of these lines.
+    /// Reads empty lines and the indentation of the next line. If the indentation of the block is unknown, uses the
+    /// longest of these indentations.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {

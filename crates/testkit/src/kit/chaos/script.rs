@@ -25,7 +25,7 @@ pub(super) struct Script {
     pub(super) delay: Duration,
     /// The maximum delay of a watch event.
     pub(super) lag: Duration,
-    /// The script's events. Events with their times since the start of the run.
+    /// The events of the script, with their times since the start of the run.
     pub(super) events: Vec<(Duration, Event)>,
     pub(super) end: Duration,
 }
@@ -36,15 +36,15 @@ pub(super) enum Event {
     Step,
     Rule(Rule),
     BreakWatches,
-    /// Kills the leader. If there is no leader, kills the process that the number selects.
+    /// Kills the leader. If there is no leader, the number selects the process to kill.
     Kill(usize),
     /// Stops the leader gracefully, so that a standby can take over immediately.
     Stop(usize),
 }
 
 impl Script {
-    /// Creates the script for `seed`. `steps` is the number of steps. `views` are the resources that the operator lists
-    /// and watches.
+    /// Creates the script for `seed`. `steps` is the number of steps of the user. `views` are the resources that the
+    /// operator lists and watches.
     pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
         // Discard the first random value, because it is similar for consecutive seeds.
@@ -69,7 +69,7 @@ impl Script {
                 lag = Duration::from_millis(random.u64(500..8_000));
             }
             Kind::Stale => {
-                // Delay requests, so that the operator can read a state that exists only between two requests.
+                // Delay requests, so that the operator can read a state that exists only between two writes.
                 delay = Duration::from_millis(random.u64(50..1_500));
                 for _ in 0..random.usize(2..5) {
                     let at = time(&mut random);
@@ -120,7 +120,8 @@ fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let (process, probability) =
         if random.bool() { (format!("operator-{}", random.u8(1..5)), 1.0) } else { ("operator-".into(), 0.7) };
     let resources: Vec<Option<String>> = match random.u8(0..4) {
-        // The Lease watch lags too. Leader election is not affected, because it reads the newest version of the Lease.
+        // These rules also delay the watch of the Lease. Leader election is not affected, because it reads the newest
+        // version of the Lease.
         0 => vec![None],
         1 if !views.is_empty() => vec![random.choice(views).cloned()],
         _ => views.iter().cloned().map(Some).collect(),
@@ -158,7 +159,7 @@ fn disturbance(random: &mut Rng, views: &[String]) -> Vec<Event> {
     vec![Event::Rule(rule)]
 }
 
-/// Breaks all watches and expires their resourceVersions. The operator must re-list, and does not receive all events.
+/// Breaks all watches and expires their resourceVersions, so that the operator must re-list and misses some events.
 fn relist(at: Duration) -> [(Duration, Event); 2] {
     let expire = Rule { times: Some(2), ..rule(Fault::Expire) };
     [(at, Event::Rule(expire)), (at, Event::BreakWatches)]

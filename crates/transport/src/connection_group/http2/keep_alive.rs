@@ -17,7 +17,7 @@ use crate::reads::Reads;
 pub(crate) struct KeepAlive {
     ping: PingPong,
     after: Duration,
-    /// How long to wait for the response to a ping.
+    /// The time to wait for the response to a ping.
     timeout: Duration,
     reads: Arc<Reads>,
     timer: Pin<Box<Sleep>>,
@@ -36,7 +36,7 @@ impl KeepAlive {
         Some(Self { ping, after, timeout: config.ping_timeout, reads, timer, is_waiting: false })
     }
 
-    /// Returns `Ready` if a ping was not answered in time.
+    /// Returns `Ready` if the response to a ping did not arrive in time.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_waiting && self.ping.poll_pong(cx).is_ready() {
@@ -54,7 +54,7 @@ impl KeepAlive {
                 continue;
             }
             if self.ping.send_ping(Ping::opaque()).is_err() {
-                // The connection has ended, and the next poll of the connection returns the error.
+                // The connection has ended, and the next poll of the connection returns its error.
                 return Poll::Pending;
             }
             self.is_waiting = true;
