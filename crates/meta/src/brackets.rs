@@ -1,5 +1,7 @@
 //! Finds the end of a JSON object or array by counting brackets.
 
+use wide::u8x64;
+
 /// Finds the end of a JSON object or array that arrives in chunks. `Brackets` only checks strings and brackets, because
 /// the decoder validates everything else. Use a new `Brackets` for each object or array.
 #[derive(Debug)]
@@ -75,10 +77,13 @@ impl Brackets {
 
     /// Reads a block whose first `len` bytes belong to the chunk.
     fn read_block(&mut self, block: &[u8; BLOCK], len: usize) -> Option<(usize, Shape)> {
-        let strings = self.strings(block, len);
-        let opening = bits(block, |byte| byte | 0x20 == b'{') & !strings;
-        let closing = bits(block, |byte| byte | 0x20 == b'}') & !strings;
-        let controls = rare_bits(block, |byte| byte < b' ') & strings;
+        let bytes = u8x64::new(*block);
+        let strings = self.strings(bytes, len);
+        // With this bit, `[` becomes `{`, and `]` becomes `}`.
+        let braces = bytes | u8x64::splat(0x20);
+        let opening = positions(braces, b'{') & !strings;
+        let closing = positions(braces, b'}') & !strings;
+        let controls = bytes.simd_lt(u8x64::splat(b' ')).to_bitmask() & strings;
         let invalid = first(controls | self.misplaced(block, opening));
         self.last = *block[..len].iter().rfind(|byte| !is_white(**byte)).unwrap_or(&self.last);
         match self.count(opening, closing) {
@@ -89,8 +94,8 @@ impl Brackets {
 
     /// Returns one bit for each byte that belongs to a string. The opening quote belongs to the string, and the closing
     /// quote does not.
-    fn strings(&mut self, block: &[u8; BLOCK], len: usize) -> u64 {
-        let backslashes = rare_bits(block, |byte| byte == b'\\');
+    fn strings(&mut self, bytes: u8x64, len: usize) -> u64 {
+        let backslashes = positions(bytes, b'\\');
         let mut escaped = u64::from(std::mem::take(&mut self.is_escaped));
         let mut left = backslashes & !escaped;
         while left != 0 {
@@ -100,7 +105,7 @@ impl Brackets {
             escaped |= next;
             left &= !(next | 1 << backslash);
         }
-        let mut strings = bits(block, |byte| byte == b'"') & !escaped;
+        let mut strings = positions(bytes, b'"') & !escaped;
         // After this loop, a bit is set if the number of quotes up to this bit is odd.
         for distance in [1, 2, 4, 8, 16, 32] {
             strings ^= strings << distance;
@@ -152,21 +157,9 @@ impl Brackets {
     }
 }
 
-/// Returns one bit for each byte for which `is_wanted` returns true. The compiler turns the first loop into vector
-/// instructions.
-fn bits(block: &[u8; BLOCK], is_wanted: impl Fn(u8) -> bool) -> u64 {
-    // The highest byte of the product contains the lowest bits of all eight bytes.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let wanted = block.map(|byte| u8::from(is_wanted(byte)));
-    let (words, _) = wanted.as_chunks();
-    let bits = words.iter().map(|word| u64::from_le_bytes(*word).wrapping_mul(GATHER) >> 56);
-    bits.enumerate().fold(0, |all, (nth, bits)| all | bits << (8 * nth))
-}
-
-/// Works like [`bits`], but is faster if `is_wanted` returns false for all bytes, as in most blocks.
-fn rare_bits(block: &[u8; BLOCK], is_wanted: impl Fn(u8) -> bool) -> u64 {
-    let is_present = block.iter().fold(false, |any, byte| any | is_wanted(*byte));
-    if is_present { bits(block, is_wanted) } else { 0 }
+/// Returns one bit for each byte that is equal to `byte`.
+fn positions(bytes: u8x64, byte: u8) -> u64 {
+    bytes.simd_eq(u8x64::splat(byte)).to_bitmask()
 }
 
 /// Returns the position of the lowest bit that is set, or [`BLOCK`] if no bit is set.
@@ -199,6 +192,7 @@ mod tests {
             (r#"[{},[[]] , {"a":"b"}]"#, "", balanced(3)),
             (r#"{"{":"}","\"}":"\\","\\\"{":"a\u0022}"}"#, "}", balanced(0)),
             ("{\"a\" :\n\t{\r} }", "", balanced(1)),
+            ("{\"ä\":\"é\u{7f}🦀\"}", "}", balanced(0)),
             ("{}", "\n\"\n", balanced(0)),
             ("u", "pstream connect error", Shape::Invalid),
             ("\"", "{}\"", Shape::Invalid),
