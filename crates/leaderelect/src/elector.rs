@@ -294,7 +294,7 @@ impl<L: Lock> LeaderElector<L> {
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
-        Arc::new(Shell::new(self.config.clocks.clone(), None, move |to_us| async move {
+        Arc::new(Shell::new(self.config.clocks.clone(), None, move |to_us, _| async move {
             let seen = async || Ok(lock.watch().await?.map(|events| map(events, |event| Some((None, event)))));
             follow(lock.key(), seen, clocks, pauses, to_us).await;
         }))

@@ -15,7 +15,7 @@ use crate::elector::LeaderElector;
 use crate::lease::Lease;
 use crate::lock::{LeaseLock, LockEvent, lock_event, locked};
 use crate::shell::{Seen, Shell};
-use crate::watching::{Events, SILENCE, follow, watch};
+use crate::watching::{Events, SILENCE, follow, follow_while_needed, watch};
 
 /// Configures a [`LeaseGroup`].
 ///
@@ -58,6 +58,10 @@ impl Default for LeaseGroupConfig {
 /// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the same guarantees as a
 /// standalone elector. Each renewal is one request. Renewals are sent in four batches, which are spread evenly over
 /// the retry period. The shared task ends when the group and all of its electors have been dropped.
+///
+/// The group closes its watch after it has led all of its leases for a retry period. A leader then finds out at its next
+/// renewal, after at most one retry period, that its lease was deleted or has another holder. The group opens the watch
+/// again when it no longer leads one of the leases, or when a renewal conflicts with a write of another program.
 ///
 /// # Examples
 ///
@@ -108,13 +112,14 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     /// Panics if called outside the context of a tokio runtime.
     pub fn start(api: A, namespace: &str, config: LeaseGroupConfig) -> Result<Self, InvalidConfig> {
         let common = config.labels.clone();
-        let group = Self::new(api, namespace, config, &common, |_| {})?;
+        let group = Self::build(api, namespace, config, &common, |_| {}, false)?;
         group.shell.start();
         Ok(group)
     }
 
     /// Like [`start`](Self::start), but spawns the shared task together with the first elector. Watches and lists of
     /// the group select leases with the labels `common`. The function `tap` is called for each watch event.
+    /// The watch stays open even if the group leads all of its leases.
     #[doc(hidden)]
     pub fn new(
         api: A,
@@ -123,6 +128,17 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         common: &BTreeMap<String, String>,
         tap: impl Fn(&WatchEvent<Lease>) + Clone + Send + Sync + 'static,
     ) -> Result<Self, InvalidConfig> {
+        Self::build(api, namespace, config, common, tap, true)
+    }
+
+    fn build(
+        api: A,
+        namespace: &str,
+        config: LeaseGroupConfig,
+        common: &BTreeMap<String, String>,
+        tap: impl Fn(&WatchEvent<Lease>) + Clone + Send + Sync + 'static,
+        always_watches: bool,
+    ) -> Result<Self, InvalidConfig> {
         let election = &config.election;
         election.validate()?;
         for warning in election.warnings() {
@@ -130,15 +146,20 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         }
         LabelSelector::from_labels(&config.labels).map_err(InvalidConfig::Labels)?;
         let label_selector = LabelSelector::from_labels(common).map_err(InvalidConfig::Labels)?;
-        let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
+        let (clocks, retries, seed) = (election.clocks.clone(), election.watch_retries(), election.seed());
+        let retry_period = election.retry_period;
         let (watched, description) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
         let (of_us, selector) = (namespace.to_owned(), label_selector.clone());
         // Each leader renews its lease several times within this duration. If the watch reports nothing for this long,
         // the watch is broken, or no lease has a leader.
         let silence = election.lease_duration.saturating_mul(2).min(SILENCE);
-        let shell = Shell::new(election.clocks.clone(), Some(config.in_flight), move |to_us| async move {
+        let shell = Shell::new(election.clocks.clone(), Some(config.in_flight), move |to_us, is_needed| async move {
             let open = || watch_all(&watched, &of_us, &selector, silence, tap.clone());
-            follow(&description, open, clocks, pauses, to_us).await;
+            let follow = |to_us| follow(&description, open, clocks.clone(), Backoff::new(retries, seed), to_us);
+            match always_watches {
+                true => follow(to_us).await,
+                false => follow_while_needed(is_needed, retry_period, clocks.clone(), follow, to_us).await,
+            }
         });
         Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })
     }

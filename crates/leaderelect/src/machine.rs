@@ -100,6 +100,8 @@ struct Leading {
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
+    /// `true` if another program has written the lock object during this term. It may write the object again.
+    had_conflict: bool,
     /// `true` if the `Machine` must read the lock before its next write.
     read_back: bool,
     /// `true` if the control plane prefers another holder. If so, the elector does not renew the term, which ends at
@@ -294,6 +296,16 @@ impl Machine {
             Phase::Leading(leading) => {
                 Some(next_try.map_or(leading.deadline, |next| leading.deadline.or(Deadline::monotonic(next))))
             }
+        }
+    }
+
+    /// Returns `true` if watch events let this `Machine` act earlier or avoid conflicts. A leader needs no watch, because
+    /// its next renewal finds a change of the lock.
+    pub(crate) fn needs_watch(&self) -> bool {
+        match &self.phase {
+            Phase::Following | Phase::Lost => !self.stopping,
+            Phase::Leading(leading) => self.config.coordinated || leading.had_conflict,
+            Phase::Releasing(_) | Phase::Finished => false,
         }
     }
 

@@ -61,6 +61,7 @@ struct Seat<L: Lock> {
     wake: Option<Deadline>,
     /// The latest time for sending the queued request, or `None` if no request is waiting in the queue.
     waits: Option<Duration>,
+    needs_watch: bool,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
     /// Cancelled when the run of the elector ends or is dropped.
@@ -79,14 +80,16 @@ impl<L: Lock> Shell<L> {
     /// Prepares the task for `Contest`s that share `clocks`. The first call of [`start`](Self::start) or
     /// [`join`](Self::join) spawns the task on the caller's runtime. The maximum number of requests in flight is
     /// `in_flight` or half the number of `Contest`s, whichever is larger. `in_flight` is `None` for a single `Contest`.
-    /// `watch` sends the watch events of the locks to the task.
+    /// `watch` sends the watch events of the locks to the task. It may close the watch while its second argument is
+    /// `false`.
     pub(crate) fn new<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
-        W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
+        W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>, watch::Receiver<bool>) -> F,
         F: Future<Output = ()> + Send + 'static,
     {
         let (orders, of_us) = mpsc::unbounded_channel();
         let (to_us, hints) = mpsc::channel(8);
+        let (needs_watch, is_needed) = watch::channel(false);
         let running = Running {
             clocks,
             in_flight: in_flight.unwrap_or(1).max(1),
@@ -100,8 +103,10 @@ impl<L: Lock> Shell<L> {
             armed: None,
             events: FuturesUnordered::new(),
             watch_is_up: false,
+            watchers: 0,
+            needs_watch,
         };
-        let run = running.run(of_us, hints, watch(to_us));
+        let run = running.run(of_us, hints, watch(to_us, is_needed));
         let (sender, panic_message) = watch::channel(None);
         let task = Task::Prepared(Box::pin(async move {
             // The clocks are user code, and a panic in them ends all `Contest`s of the `Shell`.
@@ -144,7 +149,7 @@ impl<L: Lock> Shell<L> {
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
-        let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
+        let seat = Seat { contest, wake: None, waits: None, needs_watch: false, stop, preference, gone, ended };
         // Sending fails only if the task has ended, and the receiver then gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
@@ -182,6 +187,9 @@ struct Running<L: Lock> {
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
+    /// The number of `Contest`s that need the watch.
+    watchers: usize,
+    needs_watch: watch::Sender<bool>,
 }
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -211,6 +219,9 @@ impl<L: Lock> Running<L> {
         loop {
             self.send();
             self.arm();
+            if *self.needs_watch.borrow() != (self.watchers > 0) {
+                self.needs_watch.send_replace(self.watchers > 0);
+            }
             events += 1;
             if events > EVENTS_A_TICK {
                 events = 0;
@@ -393,6 +404,9 @@ impl<L: Lock> Running<L> {
             self.timers.remove(&(last.monotonic, id));
         }
         self.timers.extend(wake.map(|wake| (wake.monotonic, id)));
+        let needs_watch = seat.contest.needs_watch();
+        self.watchers -= usize::from(std::mem::replace(&mut seat.needs_watch, needs_watch));
+        self.watchers += usize::from(needs_watch);
         match stepped {
             Stepped::Quiet => {}
             Stepped::Sends(_) if has_place => self.begin(id),
@@ -448,6 +462,7 @@ impl<L: Lock> Running<L> {
     fn leave(&mut self, id: u64) -> Option<Seat<L>> {
         let seat = self.seats.remove(&id)?;
         self.keys.remove(&(seat.contest.key.clone(), id));
+        self.watchers -= usize::from(seat.needs_watch);
         if let Some(wake) = seat.wake {
             self.timers.remove(&(wake.monotonic, id));
         }

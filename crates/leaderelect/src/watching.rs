@@ -1,7 +1,7 @@
 //! Watches of locks. An elector reacts faster with a watch than with polling alone.
 
 use std::fmt;
-use std::future::ready;
+use std::future::{pending, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream};
 use pintle_meta::{ApiError, FieldSelector, ListWatch, Object, ObjectKey, RawObject, WatchEvent, WatchOptions};
 use pintle_ratelimit::Backoff;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::clocks::{Clocks, Deadline};
@@ -75,6 +75,42 @@ pub async fn follow<E, F>(
             }
         };
         clocks.sleep_until(Deadline::after(clocks.now(), pauses.next(retry_after))).await;
+    }
+}
+
+/// Runs `follow` while `is_needed` is `true`. If `is_needed` has been `false` for `linger`, drops the future of `follow`,
+/// which closes its watch, and sends [`WatchMessage::Down`]. Returns if `follow` returns.
+pub(crate) async fn follow_while_needed<E, F: Future<Output = ()>>(
+    mut is_needed: watch::Receiver<bool>,
+    linger: Duration,
+    clocks: Arc<dyn Clocks>,
+    follow: impl Fn(mpsc::Sender<WatchMessage<E>>) -> F,
+    listener: mpsc::Sender<WatchMessage<E>>,
+) {
+    while is_needed.wait_for(|needed| *needed).await.is_ok() {
+        tokio::select! {
+            biased;
+            () = follow(listener.clone()) => return,
+            () = is_unneeded_for(linger, &mut is_needed, &*clocks) => {}
+        }
+        if listener.send(WatchMessage::Down).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until `is_needed` has been `false` for `linger`. Never returns if the sender was dropped.
+async fn is_unneeded_for(linger: Duration, is_needed: &mut watch::Receiver<bool>, clocks: &dyn Clocks) {
+    loop {
+        if is_needed.wait_for(|needed| !needed).await.is_err() {
+            pending().await
+        }
+        let end = Deadline::after(clocks.now(), linger);
+        tokio::select! {
+            biased;
+            Ok(_) = is_needed.wait_for(|needed| *needed) => {}
+            () = clocks.sleep_until(end) => return,
+        }
     }
 }
 

@@ -132,8 +132,11 @@ impl Machine {
             Hint::Up => (self.watch_is_up, self.watching) = (true, true),
             Hint::Down => {
                 (self.watch_is_up, self.watching, self.vacancy) = (false, false, None);
-                let pause = self.retries.next(None);
-                self.act_within(pause, now);
+                // A leader renews at its own time, with or without a watch.
+                if !self.leads() {
+                    let pause = self.retries.next(None);
+                    self.act_within(pause, now);
+                }
             }
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
@@ -309,6 +312,7 @@ impl Machine {
             deadline,
             last_sent: sent.monotonic,
             conflicts: 0,
+            had_conflict: false,
             read_back: false,
             yielding: false,
             gives_up: false,

@@ -57,7 +57,7 @@ impl Machine {
                     // keeps causing conflicts, pause before this read. A pause between the read and the write would
                     // only give the other program time for another write.
                     Effect::Conflict => {
-                        leading.conflicts += 1;
+                        (leading.conflicts, leading.had_conflict) = (leading.conflicts + 1, true);
                         let again = leading.conflicts > 1;
                         self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };
                     }

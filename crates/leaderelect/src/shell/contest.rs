@@ -125,6 +125,10 @@ impl<L: Lock> Contest<L> {
         self.machine.gather_renewals();
     }
 
+    pub(super) fn needs_watch(&self) -> bool {
+        self.machine.needs_watch()
+    }
+
     pub(super) fn wake_at(&self) -> Option<Deadline> {
         self.machine.wake_at()
     }

@@ -83,7 +83,7 @@ fn renewals(requests: &[RecordedRequest]) -> BTreeMap<&ObjectKey, usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hundred_leases_share_one_task_and_one_watch() {
+async fn hundred_leases_share_one_task_without_a_watch() {
     let server = Collection::default();
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
@@ -97,7 +97,7 @@ async fn hundred_leases_share_one_task_and_one_watch() {
         assert!(statuses.iter().all(ElectionStatus::is_leader));
         assert_eq!(tasks() - before, 1);
         let watches = server.take_requests().iter().filter(|request| request.verb() == Verb::Watch).count();
-        assert_eq!(watches, 1);
+        assert_eq!(watches, 0);
         pass(20.0).await;
         let requests = server.take_requests();
         let renewals = renewals(&requests);
@@ -328,10 +328,81 @@ async fn late_elector_uses_the_open_watch() {
     let of_b = b.contend_all(2);
     pass(1.0).await;
     let watches = server.take_requests().iter().filter(|request| request.verb() == Verb::Watch).count();
-    assert_eq!(watches, 2);
+    assert_eq!(watches, 1);
     of_a[0].stop.cancel();
     pass(0.1).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn group_that_leads_all_leases_closes_its_watch() {
+    let server = Collection::default();
+    let slow = Outcome::AnswerSlow(Duration::from_millis(500));
+    server.faults().when(move |request| (request.verb() == Verb::Create).then(|| slow.clone()));
+    let a = fleet(&server, "a", 8);
+    let mut of_a = a.contend_all(3);
+    pass(0.4).await;
+    assert_eq!((leaders(&of_a), server.open_watches()), (0, 1));
+    pass(2.0).await;
+    assert_eq!((leaders(&of_a), server.open_watches()), (3, 1));
+    pass(0.2).await;
+    assert_eq!((leaders(&of_a), server.open_watches()), (3, 0));
+
+    // A group that follows one lease needs its watch.
+    let b = fleet(&server, "b", 8);
+    let mut of_b = vec![b.contend(0)];
+    pass(10.0).await;
+    assert_eq!(server.open_watches(), 1);
+    of_a.remove(0).stop.cancel();
+    pass(0.1).await;
+    assert_eq!((leaders(&of_a), leaders(&of_b)), (2, 1));
+    pass(2.5).await;
+    assert_eq!(server.open_watches(), 0);
+
+    // A new holder is found by the next renewal. The watch then reports the release of the lease.
+    let key = key(1);
+    let taken = server.change(&key, |lease| lease.spec.holder_identity = Some("c".into()));
+    assert_eq!(taken.spec.record().holder_identity, "c");
+    pass(2.1).await;
+    assert_eq!((leaders(&of_a), server.open_watches()), (1, 1));
+    server.change(&key, |lease| lease.spec.holder_identity = None);
+    pass(0.1).await;
+    assert_eq!(leaders(&of_a), 2);
+    of_b.push(b.contend(1));
+    pass(2.5).await;
+    assert_eq!(server.open_watches(), 1);
+    of_b.iter().chain(&of_a).for_each(|contender| contender.stop.cancel());
+    pass(2.5).await;
+    assert_eq!(server.open_watches(), 0);
+}
+
+/// A program that writes the object faster than the group renews would cause a conflict at each renewal.
+#[tokio::test(start_paused = true)]
+async fn conflict_opens_the_watch_until_the_term_ends() {
+    let server = Collection::<Lease>::default();
+    let a = fleet(&server, "a", 8);
+    let of_a = a.contend_all(2);
+    pass(5.0).await;
+    assert_eq!(server.open_watches(), 0);
+    let write = |count: usize| {
+        server.change(&key(0), |lease| lease.metadata.labels.extend([("count".into(), count.to_string())]))
+    };
+    write(0);
+    pass(2.1).await;
+    assert_eq!(server.open_watches(), 1);
+    server.take_requests();
+    // No write coincides with a renewal, which is sent at a multiple of 0.5 s.
+    pass(0.05).await;
+    for count in 1..100 {
+        write(count);
+        pass(0.3).await;
+    }
+    let requests = server.take_requests();
+    assert!(requests.iter().all(|request| request.verb() == Verb::Update));
+    assert_eq!((leaders(&of_a), server.open_watches()), (2, 1));
+    of_a[0].stop.cancel();
+    pass(2.5).await;
+    assert_eq!((leaders(&of_a), server.open_watches()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
