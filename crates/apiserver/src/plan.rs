@@ -81,8 +81,8 @@ use crate::server::{ApiServer, StartError};
 ///   permission to impersonate this user in the cluster.
 /// - A plan keeps all objects of the requested collections in memory. Dropping the plan discards its objects and changes.
 /// - A plan generates names, addresses and ports that differ from those that the cluster would choose.
-/// - If the deployed controller holds a Lease in the cluster, it also holds the Lease in the plan. Disable leader
-///   election in the planned controller, or configure it to use another Lease.
+/// - If the deployed controller is the leader, the copy of its Lease in the plan also names it as the leader. Disable
+///   leader election in the planned controller, or configure it to use another Lease.
 ///
 /// # Examples
 ///

@@ -4,7 +4,7 @@
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     populated: bool,
-    /// The number of unprocessed items of the first list, including popped items.
+    /// The number of items of the first list that are queued, or popped and not processed yet.
     initial: usize,
     /// The number of popped items that are not processed yet.
     in_process: usize,

@@ -183,7 +183,7 @@ impl EventBroadcaster {
 
     /// Writes the queued events and the counts of all series, and then stops the broadcaster. During the shutdown, the broadcaster rejects
     /// new events, and attempts to write each queued event one more time. After `timeout`, the broadcaster stops even if some events are
-    /// still queued. Returns the counts of all events recorded through this broadcaster, with unwritten events as failed. Each watcher can
+    /// still queued. Returns the counts of all events recorded through this broadcaster, and counts unwritten events as failed. Each watcher can
     /// still receive the events that are already in its queue.
     ///
     /// # Cancel safety

@@ -1,4 +1,4 @@
-//! Limits the memory for default values of list keys in the paths of list items.
+//! Limits the memory for default values of keys. The path of a list item contains the values of its keys.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};

@@ -80,7 +80,7 @@ pub struct InformerConfig<T> {
     /// is 256 MiB.
     pub hot_bytes: usize,
     /// A handler for each failure that delays the informer, and for each failure of an index function. The informer
-    /// holds no lock during the call. The informer logs a panic of the handler. If the handler captures a handle to the
+    /// holds no lock during the call. If the handler panics, the informer logs the panic. If the handler captures a handle to the
     /// informer, this handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider. The informer uses the provider until the informer's task ends. `None`, the default,

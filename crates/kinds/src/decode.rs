@@ -106,7 +106,7 @@ impl PatchKind {
         if self == Self::Apply { How::Apply } else { How::Patch }
     }
 
-    /// Returns the media type of request bodies with a patch of this type.
+    /// Returns the format of a patch of this type.
     pub fn body(self) -> BodyMedia {
         if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
     }

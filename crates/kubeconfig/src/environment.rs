@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// The environment variables and paths for loading a configuration.
 ///
-/// Tests can create an `Environment` with their own values. The default `Environment` contains no variables, no home
-/// directory, and `/` as the root directory.
+/// Tests can create an `Environment` with their own values. The default `Environment` has no variables and no home
+/// directory, and its root directory is `/`.
 ///
 /// # Examples
 ///

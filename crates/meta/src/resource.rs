@@ -53,7 +53,7 @@ impl GroupVersion {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
-    /// Returns the [`GroupVersionResource`] of the resource `resource` in this group and version.
+    /// Returns the [`GroupVersionResource`] of `resource` in this group and version.
     pub fn with_resource(&self, resource: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }

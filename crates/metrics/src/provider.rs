@@ -53,8 +53,8 @@ pub enum MetricKind {
     Counter,
     /// A current amount. The value of a series is the sum over its instruments.
     Gauge,
-    /// A value that a function returns, such as the age of the oldest item. The value of such a series is the maximum over
-    /// its instruments, and at least 0.
+    /// A value that a function returns, such as the age of the oldest item. The value of a series is the
+    /// maximum over its instruments, or 0 if all of them are negative.
     MaxGauge,
     /// A distribution of values. Buckets with these upper bounds, in ascending order, count the values. An additional
     /// bucket counts the values above the last bound.

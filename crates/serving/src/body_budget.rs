@@ -59,7 +59,7 @@ type EvictionKey = (bool, u64);
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// A sender whose drop ends the task that reads the body, when the body is evicted.
+    /// Dropped when the body is evicted, which ends the task that reads the body.
     _evicted: oneshot::Sender<()>,
 }
 

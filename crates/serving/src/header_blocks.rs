@@ -39,8 +39,8 @@ pub struct Frames {
     begun: u64,
     /// The total size in bytes of the complete frames of the latest header block, or `None` if the block is complete.
     open: Option<usize>,
-    /// The highest stream ID that the client has used. A header block with a stream ID that is not higher contains
-    /// trailers.
+    /// The highest stream ID that the client has used. A header block for a stream that is already open
+    /// contains trailers.
     last_stream: u32,
     is_trailers: bool,
     /// The memory of trailers in bytes, because trailers stay in memory if the handler does not read them. The size is

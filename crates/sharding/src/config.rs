@@ -15,8 +15,8 @@ pub struct ShardsConfig {
     /// old number of shards and replicas with the new number do not work at the same time. Replicas with the new number
     /// wait until no replica with the old number leads a shard.
     ///
-    /// Each number of shards has its own leases, so [fencing tokens](pintle_leaderelect::Token) of different numbers
-    /// cannot be compared. If a program stamps objects with fencing tokens, remove all stamps after changing this
+    /// A program with another number of shards uses other leases, so its [fencing tokens](pintle_leaderelect::Token)
+    /// cannot be compared with the tokens of this program. If a program stamps objects with fencing tokens, remove all stamps after changing this
     /// number, and also after rolling the change back.
     pub shards: u32,
     /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`]. Replicas select leases only

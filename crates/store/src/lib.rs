@@ -349,7 +349,7 @@ impl VersionedStore {
         self.change_table(resource, |table| table.forget(revision));
     }
 
-    /// Keeps a snapshot of a resource at this revision until a later change is dropped from the log. A snapshot needs
+    /// Keeps a snapshot of a resource at `revision` while the log still contains all later changes. A snapshot needs
     /// little memory, because the log already contains all objects that have changed since the snapshot.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
         // Do not keep a snapshot at a future revision, which fault injection can cause, because the objects may still

@@ -102,7 +102,7 @@ impl Table {
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps a snapshot at `revision` until a later change is dropped from the log. If too many snapshots have no
+    /// Keeps a snapshot at `revision` while the log still contains all changes after this revision. If too many snapshots have no
     /// readers, `keep` drops the oldest of these snapshots.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {

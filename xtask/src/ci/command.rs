@@ -24,12 +24,12 @@ pub(super) struct Ended {
 }
 
 impl Quiet {
-    /// Creates a command for a step, with a time limit of 15 minutes.
+    /// Creates a command for a step, with a time limit of 30 minutes.
     pub(super) fn new(sh: &Shell, step: &str, program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.current_dir(sh.current_dir()).stdin(Stdio::null());
         let log = sh.current_dir().join("target/ci").join(format!("{step}.log"));
-        Self { command, log, limit: Duration::from_secs(15 * 60) }
+        Self { command, log, limit: Duration::from_secs(30 * 60) }
     }
 
     pub(super) fn cargo(sh: &Shell, step: &str) -> Self {

@@ -66,7 +66,7 @@ const PODS: &str = "pods";
 /// The type of object that contains a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
-    /// A pod with this name, which may be empty.
+    /// The name of a pod. The name may be empty.
     Pod(&'a str),
     /// A pod template, which has weaker validation rules.
     Template,

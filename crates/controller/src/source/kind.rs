@@ -273,7 +273,7 @@ struct Mapper<T, K, H> {
 }
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
-    /// Adds the keys that the handler returns for the event to the queue.
+    /// Enqueues the keys that the handler returns for the event.
     fn map(&self, event: &ResourceEvent<T>) {
         let (priority, own_write) = (priority(event), self.relation.own_write(event));
         self.guarded(event, || {

@@ -201,7 +201,7 @@ impl<T> Record<T> {
         object
     }
 
-    /// Decodes the object to check whether it can be decoded, and then drops the decoded object. Does nothing if the
+    /// Checks that the object can be decoded, and drops the decoded object. Does nothing if the
     /// object has already been decoded.
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {

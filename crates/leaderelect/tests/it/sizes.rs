@@ -1,5 +1,5 @@
-//! Tests of the sizes of futures that programs spawn or join, because a future contains all futures that it awaits,
-//! often twice.
+//! Tests of the sizes of futures that programs spawn or join. A future stores the futures that it awaits, so it can grow
+//! unnoticed.
 
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseCandidate, LeaseCandidateSpec,

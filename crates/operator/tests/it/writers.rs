@@ -55,7 +55,7 @@ async fn explanation_names_the_field_managers() {
     running.stop().await.unwrap();
 }
 
-/// The reconciler sends its own requests, so the context does not notice any conflict between writers.
+/// The reconciler sends its requests without the context, so the context cannot detect conflicts between writers.
 #[tokio::test]
 async fn writers_that_undo_each_other_are_named_without_applies() {
     let world = Arc::new(World::with_site("blog").await);

@@ -373,7 +373,7 @@ async fn plugin_runs_are_counted_by_outcome() {
     assert_eq!([judged("allowed"), judged("denied")], [Some(3.0), Some(1.0)]);
 }
 
-/// A metrics provider that sends a request each time before it records a value.
+/// A metrics provider that sends a request before recording each value.
 #[derive(Debug)]
 struct Curious {
     memory: InMemoryProvider,

@@ -1,4 +1,4 @@
-//! Tests of the sizes of futures, because a future contains all futures that it awaits, often twice.
+//! Tests of the sizes of futures. A future stores the futures that it awaits, so it can grow unnoticed.
 
 use pintle_leaderelect::{Leadership, Lease};
 use pintle_sharding::{Shard, Shards, ShardsConfig};

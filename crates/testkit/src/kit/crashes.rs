@@ -64,8 +64,8 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator was crashed. For each request, the operator was crashed before the request
-    /// took effect in some runs, and after it took effect in other runs.
+    /// The requests at which the operator crashed. In some runs, the operator crashed before the request took effect, and
+    /// in other runs, after the request took effect.
     pub requests: Vec<SentRequest>,
     /// The number of runs with a crash.
     pub runs: usize,
