@@ -31,8 +31,7 @@ impl PodController {
         // `get` waits for a key. After the queue is shut down, `get` returns `None` when the queue is empty.
         while let Some(item) = self.queue.get().await {
             match self.reconcile(&item) {
-                // Like client-go's `Done` and `Forget`, this call finishes the key. After `Forget`, the next failure of
-                // the key has a short delay again.
+                // Like client-go's `Done` and `Forget`, this call finishes the key, and resets the delay of its retries.
                 Ok(()) => item.forget(),
                 // Like client-go's `Done` and `AddRateLimited`, this call retries the key after a delay. The delays of
                 // the key are 5 ms, 10 ms, 20 ms and so on.
