@@ -53,6 +53,10 @@ fn column(column: &TableColumn) -> Column {
         ("Name", "") => NAME.into(),
         (_, description) => description.replace("\\n", "\n"),
     };
-    let kind = if column.kind.is_empty() { "string" } else { column.kind };
-    Column { name: column.name.into(), kind: kind.into(), format: String::new(), description, priority }
+    let (kind, format) = match column.kind {
+        "" => ("string", ""),
+        "name" => ("string", "name"),
+        kind => (kind, ""),
+    };
+    Column { name: column.name.into(), kind: kind.into(), format: format.into(), description, priority }
 }

@@ -157,3 +157,21 @@ fn columns_of_certificate_requests_have_descriptions() {
         columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
     assert_eq!((columns.len(), undescribed), (6, Vec::new()));
 }
+
+#[test]
+fn columns_have_the_descriptions_of_kube_apiserver() {
+    let kinds = coordinated_kinds();
+    for (group, kind, column, format, start) in [
+        ("", "Secret", "Data", "", "Data contains the secret data."),
+        ("", "Node", "Roles", "", "The roles of the node"),
+        ("apps", "Deployment", "Ready", "", "Number of the pod with ready state"),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding", "Users", "", "Users in the clusterRoleBinding"),
+        ("rbac.authorization.k8s.io", "RoleBinding", "Users", "", "Users in the roleBinding"),
+        ("storage.k8s.io", "VolumeAttachment", "Attacher", "name", "attacher indicates the name of the volume driver"),
+    ] {
+        let columns = kinds.group_kind(group, kind).expect("a built-in kind").columns().expect("a table");
+        let found = columns.iter().find(|it| it.name == column).expect("a column");
+        assert_eq!((found.kind.as_str(), found.format.as_str()), ("string", format), "{kind} {column}");
+        assert!(found.description.starts_with(start), "{kind}: {}", found.description);
+    }
+}
