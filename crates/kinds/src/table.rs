@@ -40,7 +40,8 @@ impl Column {
 
 /// Returns the columns of a table. Returns `None` for an empty table.
 pub fn columns(table: Table) -> Option<Vec<Column>> {
-    (!table.is_empty()).then(|| table.iter().map(column).collect())
+    let declared = table.iter().filter(|column| column.name != "-");
+    (!table.is_empty()).then(|| declared.map(column).collect())
 }
 
 fn column(column: &TableColumn) -> Column {
