@@ -110,7 +110,7 @@ fn ratio_errors<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let field = || format!("maxLimitRequestRatio[{resource}]");
     let amount = |key: &str| object[key].get(resource).and_then(Json::as_str).and_then(quantity::nanos);
     let ratio = quantity::nanos(text).unwrap_or(0);
-    let bound = amount("max").zip(amount("min")).filter(|(_, least)| *least > 0);
+    let bound = amount("max").zip(amount("min")).filter(|(_, least)| *least != 0);
     let bound = bound.map(|(most, least)| most as f64 / least as f64);
     let exceeds = bound.is_some_and(|bound| ratio as f64 / 1e9 > bound);
     limit.invalid_text_if(ratio < 1_000_000_000, field(), text, format_args!("ratio {text} is less than 1")).refuse(
