@@ -308,15 +308,12 @@ impl Validation {
         }
     }
 
-    /// kube-apiserver truncates the factor if the value is an integer.
+    /// kube-apiserver truncates the factor if the value is an integer. For factors below 1, it rejects `1` and accepts
+    /// `1.0`. Decoding does not keep this difference, so both are accepted.
     fn validate_multiple(&mut self, value: &Json, factor: f64, path: FieldPath<'_>) {
         #[expect(clippy::cast_possible_truncation, reason = "kube-apiserver truncates it, too")]
         let whole = factor as i64;
-        let integer = value.as_i64();
-        if integer.is_some() && whole <= 0 {
-            let why = format_args!("factor MultipleOf declared for {path} must be positive: {whole}");
-            return self.report(FieldErrorType::Invalid, path, &whole.into(), why);
-        }
+        let integer = value.as_i64().filter(|_| whole > 0);
         let is_multiple = match (integer, value.as_f64()) {
             (Some(integer), _) => integer % whole == 0,
             (_, Some(number)) => is_integer(if factor < 1.0 { 1.0 / factor * number } else { number / factor }),
@@ -501,7 +498,7 @@ mod tests {
             ("maximum", 1.5, json!(1), None),
             ("minimum", 0.5, json!(0), None),
             ("minimum", 0.5, json!(0.25), Some("a in body should be greater than or equal to 0.5")),
-            ("multipleOf", 0.5, json!(1), Some("factor MultipleOf declared for a must be positive: 0")),
+            ("multipleOf", 2.5, json!(4), None),
         ] {
             let found = messages(&json!({"type": "number", keyword: limit}), &value);
             let found: Vec<_> =
