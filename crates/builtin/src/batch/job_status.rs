@@ -165,7 +165,8 @@ impl Change<'_> {
         let number = |key: &str| self.new.integer(&format!("/status/{key}")).unwrap_or(0);
         let (active, ready, terminating) = (number("active"), number("ready"), number("terminating"));
         let ends = self.toggles_finished() || self.has_changed("terminating");
-        let readies = self.has_changed("ready") || self.has_changed("active");
+        let has_ready = self.new.at("/status/ready").is_some_and(|ready| !ready.is_null());
+        let readies = has_ready && (self.has_changed("ready") || self.has_changed("active"));
         Check::of(self.new)
             .invalid_if(
                 ends && terminating > 0 && is_finished(self.new),
