@@ -30,6 +30,8 @@ pub(super) struct Reader {
     /// The items that were removed from a list because it occurred again with fewer items, keyed by the path of the
     /// list. The items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
+    /// The number of enclosing unions. Their Go types have their own decoders, which are never strict.
+    lenient: usize,
 }
 
 /// The maximum of [`Reader::path_bytes`]. Beyond this limit, the reader does not report findings.
@@ -58,10 +60,16 @@ impl Reader {
     }
 
     pub(super) fn report_duplicate(&mut self, path: FieldPath<'_>) {
+        if self.lenient > 0 {
+            return;
+        }
         add_finding(&mut self.findings, &mut self.path_bytes, StrictFinding::Duplicate, path);
     }
 
     pub(super) fn report_unknown(&mut self, path: FieldPath<'_>) {
+        if self.lenient > 0 {
+            return;
+        }
         let findings = self.unknown.as_mut().unwrap_or(&mut self.findings);
         add_finding(findings, &mut self.path_bytes, StrictFinding::Unknown, path);
     }
@@ -167,7 +175,13 @@ impl Sink for Typed<'_> {
     fn list<'de, A: SeqAccess<'de>>(mut self, items: A) -> Result<Option<Json>, A::Error> {
         match self.ty {
             Type::List(list) => self.items(&list.item, items),
-            Type::Union(Union::List) => self.without_earlier().items(&json_schema(), items),
+            Type::Union(Union::List) => {
+                self.reader.lenient += 1;
+                let reader = &mut *self.reader;
+                let list = Typed { reader, ty: self.ty, path: self.path, earlier: None }.items(&json_schema(), items);
+                self.reader.lenient -= 1;
+                list
+            }
             Type::Union(Union::Strings) => self.without_earlier().items(&Type::Scalar(Scalar::String), items),
             Type::Any => self.untyped().list(items),
             Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.path).list(items),
@@ -187,7 +201,11 @@ impl Sink for Typed<'_> {
             }
             Type::Map(map) => self.entries(&map.value, members),
             Type::Union(_) => {
-                return Typed { reader: self.reader, ty: &json_schema(), path: self.path, earlier: None }.map(members);
+                self.reader.lenient += 1;
+                let reader = &mut *self.reader;
+                let schema = Typed { reader, ty: &json_schema(), path: self.path, earlier: None }.map(members);
+                self.reader.lenient -= 1;
+                return schema;
             }
             Type::Any => self.untyped().map(members),
             Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.path).map(members),
@@ -202,7 +220,7 @@ impl Sink for Typed<'_> {
 
 impl<'r> Typed<'r> {
     fn untyped(self) -> Untyped<'r> {
-        Untyped { reader: self.reader, path: self.path, ignores_duplicates: false }
+        self.reader.untyped_sink(self.path)
     }
 
     fn without_earlier(self) -> Self {
