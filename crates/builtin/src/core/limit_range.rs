@@ -14,6 +14,10 @@ pub(crate) struct LimitRange;
 impl Strategy for LimitRange {
     fn defaults(&self, object: &mut Json) {
         let Some(spec) = object.member("spec") else { return };
+        // kube-apiserver stores objects as protobuf, which has no empty lists.
+        if spec["limits"].is_empty() {
+            spec.set("limits", Json::Null);
+        }
         for limit in spec.items_mut("limits").filter(|limit| limit.text("/type") == "Container") {
             for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
                 let amounts = limit[from].as_object().cloned().unwrap_or_default();
