@@ -9,6 +9,7 @@ use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::claim_defaults;
 use super::claim_errors::claim_errors;
+use crate::core::pod::template_metadata_errors;
 
 pub(crate) struct ResourceClaim;
 
@@ -38,7 +39,8 @@ impl Strategy for ResourceClaimTemplate {
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
-        claim_errors(&object["spec"]["spec"], "spec.spec")
+        template_metadata_errors(&object["spec"]["metadata"], "spec.metadata")
+            .and(claim_errors(&object["spec"]["spec"], "spec.spec"))
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {

@@ -151,7 +151,8 @@ pub(crate) fn host_path(object: &Json, field: &str) -> FieldErrors {
     }
 }
 
-fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
+/// Validates the metadata of a template for claims.
+pub(crate) fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, _) in metadata.members("/annotations") {
         let why = annotation_key_errors(key);
