@@ -13,7 +13,6 @@ mod version;
 
 use std::collections::BTreeMap;
 
-use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 use pintle_kinds::webhook_service::{
@@ -30,9 +29,13 @@ const MAX_NAMES: usize = 100;
 pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let (group, plural) = (object.text("/spec/group"), object.text("/spec/names/plural"));
-    let name = metadata::name(object);
-    if old.is_none() && name != format!("{plural}.{group}") {
-        errors.push(FieldError::invalid_text("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
+    let expected_name = format!("{plural}.{group}");
+    for field in ["generateName", "name"] {
+        let name = object.text(&format!("/metadata/{field}"));
+        if old.is_none() && !name.is_empty() && name != expected_name {
+            let why = "must be spec.names.plural+\".\"+spec.group";
+            errors.push(FieldError::invalid_text(format!("metadata.{field}"), name, why));
+        }
     }
     errors.extend(group_errors(group));
     match object.text("/spec/scope") {

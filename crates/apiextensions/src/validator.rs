@@ -292,31 +292,33 @@ impl Validation {
         if let Some(factor) = limits.multiple_of {
             self.validate_multiple(value, factor, path);
         }
+        // kube-apiserver truncates the limits of integers.
+        let limit = |limit: f64| if is_i64 { limit.trunc() } else { limit };
         let is_above = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
-        if let Some(most) = limits.maximum.filter(is_above) {
+        if let Some(most) = limits.maximum.map(limit).filter(is_above) {
             let bound = if limits.exclusive_maximum { "less than" } else { "less than or equal to" };
             self.report(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {most}"));
         }
         let is_below = |least: &f64| if limits.exclusive_minimum { number <= *least } else { number < *least };
-        if let Some(least) = limits.minimum.filter(is_below) {
+        if let Some(least) = limits.minimum.map(limit).filter(is_below) {
             let bound = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
             self.report(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
         }
     }
 
-    /// kube-apiserver compares integers without floats only if the factor is an integer. For a factor that is not an
-    /// integer, kube-apiserver rejects `1` and accepts `1.0`. The validator accepts both `1` and `1.0`, because
-    /// decoding does not keep the difference.
+    /// kube-apiserver truncates the factor if the value is an integer. For factors below 1, it rejects `1` and accepts
+    /// `1.0`. Decoding does not keep this difference, so both are accepted.
     fn validate_multiple(&mut self, value: &Json, factor: f64, path: FieldPath<'_>) {
-        #[expect(clippy::cast_possible_truncation, reason = "compared with the factor below")]
+        #[expect(clippy::cast_possible_truncation, reason = "kube-apiserver truncates it, too")]
         let whole = factor as i64;
-        let is_multiple = match (value.as_i64(), value.as_f64()) {
-            #[expect(clippy::cast_precision_loss, reason = "an exact factor is compared")]
-            (Some(integer), _) if whole > 0 && whole as f64 == factor => integer % whole == 0,
+        let integer = value.as_i64().filter(|_| whole > 0);
+        let is_multiple = match (integer, value.as_f64()) {
+            (Some(integer), _) => integer % whole == 0,
             (_, Some(number)) => is_integer(if factor < 1.0 { 1.0 / factor * number } else { number / factor }),
             (_, None) => true,
         };
         if !is_multiple {
+            let factor = if integer.is_some() { factor.trunc() } else { factor };
             let why = format_args!("{path} in body should be a multiple of {factor}");
             self.report(FieldErrorType::Invalid, path, value, why);
         }
@@ -476,11 +478,31 @@ mod tests {
             (json!(2), json!(1e20), Some("2")),
             (json!(2), json!(9_007_199_254_740_993_i64), Some("2")),
             (json!(2.5), json!(7.5), None),
+            (json!(2.5), json!(4), None),
+            (json!(2.5), json!(5), Some("2")),
         ] {
             let found = messages(&json!({"type": "number", "multipleOf": factor}), &value);
             let expected = factor_in_error.map(|factor| format!("a in body should be a multiple of {factor}"));
             assert_eq!(found.len(), usize::from(expected.is_some()), "{factor} {value}: {found:?}");
             assert!(found.iter().zip(expected).all(|(found, expected)| found.ends_with(&expected)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn limits_of_integers_are_truncated() {
+        // The expected messages come from kube-apiserver 1.36.1.
+        for (keyword, limit, value, expected) in [
+            ("maximum", 1.5, json!(2), Some("a in body should be less than or equal to 1")),
+            ("maximum", 1.5, json!(1), None),
+            ("minimum", 0.5, json!(0), None),
+            ("minimum", 0.5, json!(0.25), Some("a in body should be greater than or equal to 0.5")),
+            ("multipleOf", 2.5, json!(4), None),
+        ] {
+            let found = messages(&json!({"type": "number", keyword: limit}), &value);
+            let found: Vec<_> =
+                found.iter().map(|found| found.rsplit_once("value: ").map_or("", |(_, why)| why)).collect();
+            let found: Vec<_> = found.iter().filter_map(|why| why.split_once(": ")).map(|(_, why)| why).collect();
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{keyword} {value}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The `APIService` kind in `apiregistration.k8s.io/v1`.
 
-use pintle_apimachinery::object::{condition, metadata};
+use pintle_apimachinery::object::condition;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
@@ -53,15 +53,18 @@ fn available(object: &Json) -> Json {
 fn errors(object: &Json) -> FieldErrors {
     let spec = &object["spec"];
     let (group, version) = (spec.text("/group"), spec.text("/version"));
-    let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));
+    let wanted = format!("{version}.{group}");
     let number = |field: &str| spec.integer(&format!("/{field}")).unwrap_or(0);
     let (has_bundle, insecure) = (!spec.text("/caBundle").is_empty(), spec["insecureSkipTLSVerify"] == true);
     let is_insecure = |why: &str| FieldError::invalid("spec.insecureSkipTLSVerify", &true.into(), why);
-    let mut check = Check::of(object)
-        .refuse(name != wanted, || {
-            let why = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
-            FieldError::invalid_text("metadata.name", name, why)
-        })
+    let mut check = Check::of(object);
+    for field in ["generateName", "name"] {
+        let name = object.text(&format!("/metadata/{field}"));
+        let is_wrong = !name.is_empty() && name != wanted && name_errors(NameRule::PathSegment, name, false).is_empty();
+        let why = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
+        check = check.invalid_text_if(is_wrong, format!("metadata.{field}"), name, why);
+    }
+    check = check
         .refuse(group.is_empty() && version != "v1", || {
             FieldError::required("spec.group", "only v1 may have an empty group and it better be legacy kube")
         })

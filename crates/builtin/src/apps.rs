@@ -9,6 +9,7 @@ mod stateful_set;
 
 pub(super) use controller_revision::ControllerRevision;
 pub(super) use daemon_set::DaemonSet;
+pub use daemon_set::partial_metadata;
 pub(super) use deployment::Deployment;
 pub(super) use replica_set::ReplicaSet;
 pub(super) use replication_controller::ReplicationController;

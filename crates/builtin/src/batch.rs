@@ -3,6 +3,7 @@
 mod cron_job;
 mod job;
 mod job_policies;
+mod job_status;
 
 pub(super) use cron_job::CronJob;
 pub(super) use job::Job;
@@ -46,15 +47,19 @@ fn job_spec(spec: &mut Json) {
     spec.set_default("manualSelector", false);
     let policy = if spec.has("/podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     spec.set_default("podReplacementPolicy", policy);
-    for rule in spec.get_mut("podFailurePolicy").into_iter().flat_map(|policy| policy.items_mut("rules")) {
+    failure_policy(spec);
+    if let Some(template) = spec.get_mut("template") {
+        pod_template(template);
+    }
+}
+
+fn failure_policy(job_spec: &mut Json) {
+    for rule in job_spec.get_mut("podFailurePolicy").into_iter().flat_map(|policy| policy.items_mut("rules")) {
         for pattern in rule.items_mut("onPodConditions") {
             if pattern.text("/status").is_empty() {
                 pattern.set("status", "True");
             }
         }
-    }
-    if let Some(template) = spec.get_mut("template") {
-        pod_template(template);
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) use limit_range::LimitRange;
 pub(super) use namespace::Namespace;
 pub use namespace::{NAMESPACES, unknown as unknown_namespace};
 pub(super) use node::Node;
-pub(super) use persistent_volume::PersistentVolume;
+pub(super) use persistent_volume::{PersistentVolume, inline_errors};
 pub(super) use persistent_volume_claim::{PersistentVolumeClaim, claim_spec, spec_errors as claim_spec_errors};
 use pintle_json::{Json, Text};
 pub(super) use pod::{Binding, Pod};

@@ -1,7 +1,10 @@
 //! The `resource.k8s.io` kinds: devices, and claims through which pods request devices.
 
+mod claim_errors;
+mod device_class;
 mod resource_claim;
 mod resource_slice;
+mod slice_errors;
 
 use pintle_json::Json;
 
@@ -21,7 +24,11 @@ fn request_defaults(request: &mut Json) {
     if request.text("/allocationMode") == EXACT && request.integer("/count").unwrap_or(0) == 0 {
         request.set("count", 1);
     }
+    for toleration in request.items_mut("tolerations").filter(|toleration| toleration.text("/operator").is_empty()) {
+        toleration.set("operator", "Equal");
+    }
 }
 
+pub(super) use device_class::DeviceClass;
 pub(super) use resource_claim::{ResourceClaim, ResourceClaimTemplate};
 pub(super) use resource_slice::ResourceSlice;

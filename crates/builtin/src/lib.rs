@@ -49,6 +49,7 @@ mod storage;
 mod warnings;
 
 pub use self::core::{NAMESPACES, unknown_namespace};
+pub use apps::partial_metadata;
 pub use authentication::token_status;
 pub use authorization::{access_status, rules_status};
 pub use certificate_signing_request::fuzz as fuzz_certification_request;

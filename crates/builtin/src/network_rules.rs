@@ -27,9 +27,17 @@ pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
         () if ip.is_unspecified() => "may not be unspecified (0.0.0.0 or ::)",
         () if ip.is_loopback() => "may not be in the loopback range (127.0.0.0/8, ::1/128)",
         () if link_local => "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
+        () if is_link_local_multicast(ip) => "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
         () => return None,
     };
     Some(FieldError::invalid_text(path, address, why))
+}
+
+fn is_link_local_multicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
+    }
 }
 
 pub(super) fn is_cidr(text: &str) -> bool {
@@ -97,6 +105,16 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
         let canonical = address.parse::<IpAddr>().ok()?.to_string();
         let why = format!("must be in canonical form ({canonical:?})");
         (canonical != address).then(|| FieldError::invalid_text(field, address, why))
+    })
+}
+
+/// Validates a CIDR, which must be in canonical form.
+pub(super) fn strict_cidr_errors(range: &str, field: &str) -> Option<FieldError> {
+    cidr_errors(range, field).or_else(|| {
+        let (address, length) = range.split_once('/')?;
+        let canonical = format!("{}/{length}", address.parse::<IpAddr>().ok()?);
+        let why = format!("must be in canonical form ({canonical:?})");
+        (canonical != range).then(|| FieldError::invalid_text(field, range, why))
     })
 }
 

@@ -39,8 +39,7 @@ impl Strategy for RuntimeClass {
             .done()
     }
 
-    /// Allows updates only if the handler does not change.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
-        immutable(new, old, &["handler"])
+        self.validate_create(new).and(immutable(new, old, &["handler"]))
     }
 }

@@ -80,6 +80,9 @@ fn read(line: &'static str) -> Option<Kind> {
             is_terminating: false,
             name_rule: name_rule(value("names")),
             metadata_checks: metadata_checks(value("checks")),
+            gets_random_name: has_flag("randomname"),
+            accepts_any_name_prefix: has_flag("anyprefix"),
+            accepts_plain_finalizers: has_flag("plainfinalizers"),
             checks_metadata_last: has_flag("metadatalast"),
             status_keeps_metadata: has_flag("statusonly"),
             allows_status_on_create: has_flag("sentstatus"),
@@ -115,6 +118,7 @@ fn name_rule(word: Option<&str>) -> NameRule {
 
 fn metadata_checks(word: Option<&str>) -> MetadataChecks {
     match word {
+        Some("nothing") => MetadataChecks::Nothing,
         Some("whole") => MetadataChecks::Whole,
         Some("update+whole") => MetadataChecks::UpdateThenWhole,
         Some("whole+update") => MetadataChecks::WholeThenUpdate,
@@ -230,6 +234,7 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("rbac.authorization.k8s.io", _, "RoleBinding") => Arc::new(rbac::RoleBinding { namespaced: true }),
         ("flowcontrol.apiserver.k8s.io", _, "FlowSchema") => Arc::new(flow_control::FlowSchema),
         ("flowcontrol.apiserver.k8s.io", _, _) => Arc::new(flow_control::PriorityLevelConfiguration),
+        ("resource.k8s.io", _, "DeviceClass") => Arc::new(devices::DeviceClass),
         ("resource.k8s.io", _, "ResourceClaimTemplate") => Arc::new(devices::ResourceClaimTemplate),
         ("resource.k8s.io", _, "ResourceClaim") => Arc::new(devices::ResourceClaim),
         ("resource.k8s.io", _, "ResourceSlice") => Arc::new(devices::ResourceSlice),

@@ -151,6 +151,12 @@ pub struct KindFlags {
     pub name_rule: NameRule,
     /// The metadata checks that the update validation of the kind runs a second time.
     pub metadata_checks: MetadataChecks,
+    /// A new object without a name gets a random UUID as its name.
+    pub gets_random_name: bool,
+    /// The validation of the kind accepts any `metadata.generateName`.
+    pub accepts_any_name_prefix: bool,
+    /// A finalizer without a domain is valid.
+    pub accepts_plain_finalizers: bool,
     /// A create validates the metadata last, and only if the rest of the object is valid.
     pub checks_metadata_last: bool,
     /// A write to `/status` keeps all stored metadata except the managed fields.
@@ -232,6 +238,11 @@ impl Kind {
 
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
+    }
+
+    /// Returns the rule for finalizers without a domain.
+    pub fn plain_finalizers(&self) -> PlainFinalizers {
+        if self.flags.accepts_plain_finalizers { PlainFinalizers::Accepted } else { self.strategy.plain_finalizers() }
     }
 
     /// Returns a 422 failure for an object of this kind.

@@ -47,7 +47,12 @@ pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
 pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
-    let mut errors = names(kind.flags.name_rule, metadata);
+    let prefix_errors = if kind.flags.accepts_any_name_prefix {
+        FieldErrors::default()
+    } else {
+        prefix(kind.flags.name_rule, metadata)
+    };
+    let mut errors = prefix_errors.and(names(kind.flags.name_rule, metadata));
     errors.required_if(metadata["name"].text("").is_empty(), "metadata.name", "name or generateName is required");
     errors.extend(contents(kind, metadata));
     errors
@@ -55,7 +60,7 @@ pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
 
 /// Validates the metadata of an embedded object, which needs no name.
 pub fn embedded_errors(metadata: &Map) -> FieldErrors {
-    let mut errors = names(NameRule::PathSegment, metadata);
+    let mut errors = prefix(NameRule::PathSegment, metadata).and(names(NameRule::PathSegment, metadata));
     let namespace = metadata["namespace"].text("");
     if !namespace.is_empty() {
         let found = name_errors(NameRule::Label, namespace, false);
@@ -72,12 +77,14 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
     let changes: FieldErrors = [update(&new, &old), common(&new)].into_iter().flatten().collect();
-    let plain = kind.strategy.plain_finalizers();
-    let whole = || contents(kind, &new);
+    let plain = kind.plain_finalizers();
+    let whole = || prefix(kind.flags.name_rule, &new).and(contents(kind, &new));
     let update = || -> FieldErrors { [changes.clone(), standard(plain, &new)].into_iter().flatten().collect() };
-    let generic = [common(&new), qualified(&new), exclusive(&new), changes.clone()];
+    let generic =
+        [prefix(NameRule::PathSegment, &new), common(&new), qualified(&new), exclusive(&new), changes.clone()];
     let checks = if subresource == Subresource::None { kind.flags.metadata_checks } else { MetadataChecks::Update };
     let of_kind = match checks {
+        MetadataChecks::Nothing => Vec::new(),
         MetadataChecks::Update => vec![update()],
         MetadataChecks::Whole => vec![whole()],
         MetadataChecks::UpdateThenWhole => vec![update(), whole()],
@@ -90,6 +97,8 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
 /// The metadata checks that the update validation of a kind runs a second time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataChecks {
+    /// Repeats no checks.
+    Nothing,
     /// Repeats only the checks for updates.
     #[default]
     Update,
@@ -107,7 +116,7 @@ pub enum MetadataChecks {
 pub fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
     let known = old.map(metadata::finalizers).unwrap_or_default();
-    let causes_warning = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::Warned;
+    let causes_warning = |name: &&str| is_plain(name) && kind.plain_finalizers() == PlainFinalizers::Warned;
     let names = finalizers.iter().filter_map(Json::as_str).filter(|name| !known.contains(name)).filter(causes_warning);
     names
         .map(|name| {
@@ -119,14 +128,18 @@ pub fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
         .collect()
 }
 
+fn prefix(rule: NameRule, metadata: &Map) -> FieldErrors {
+    let generate_name = metadata["generateName"].text("");
+    if generate_name.is_empty() {
+        return FieldErrors::default();
+    }
+    let found = name_errors(rule, generate_name, true);
+    found.iter().map(|why| FieldError::invalid_text("metadata.generateName", generate_name, why)).collect()
+}
+
 fn names(rule: NameRule, metadata: &Map) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    let text = |key: &str| metadata[key].text("");
-    let (name, generate_name) = (text("name"), text("generateName"));
-    if !generate_name.is_empty() {
-        let found = name_errors(rule, generate_name, true);
-        errors.extend(found.iter().map(|why| FieldError::invalid_text("metadata.generateName", generate_name, why)));
-    }
+    let name = metadata["name"].text("");
     if !name.is_empty() {
         let found = name_errors(rule, name, false);
         errors.extend(found.iter().map(|why| FieldError::invalid_text("metadata.name", name, why)));
@@ -138,7 +151,7 @@ fn names(rule: NameRule, metadata: &Map) -> FieldErrors {
 }
 
 fn contents(kind: &Kind, metadata: &Map) -> FieldErrors {
-    common(metadata).and(finalizers(kind.strategy.plain_finalizers(), metadata))
+    common(metadata).and(finalizers(kind.plain_finalizers(), metadata))
 }
 
 fn common(metadata: &Map) -> FieldErrors {

@@ -81,7 +81,7 @@ impl RequestTarget {
                      The object might have been {cause}"
                 )
             };
-            Err(Failure::conflict(&GroupResource::new(&self.kind.group, called), &self.name, &why))
+            Err(Failure::conflict(&GroupResource::new(&self.kind.stored_as.group, called), &self.name, &why))
         };
         check("UID", &options.uid, "uid", "deleted and then recreated")?;
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")

@@ -132,6 +132,17 @@ impl Scale {
         }
     }
 
+    /// Fails if no manager owns a field of a Scale that cannot be converted to other versions. A server-side apply then
+    /// converts the Scale to record its existing fields.
+    pub fn check_owners(&self, present: &Json) -> Outcome<()> {
+        if !self.is_declared || present.list("/metadata/managedFields").next().is_some() {
+            return Ok(());
+        }
+        let why = "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) \
+                   to proper version: request to convert CR to an invalid group/version: autoscaling/v1";
+        Err(Failure::plain(500, why))
+    }
+
     /// Fails if a server-side apply changes the spec of a Scale that cannot be converted to other versions.
     pub fn check_applied(&self, target: &RequestTarget, scale: &Json, present: &Json) -> Outcome<()> {
         if !self.is_declared || scale.get("spec") == present.get("spec") {

@@ -75,7 +75,8 @@ pub struct Stream {
 
 /// A stream's response.
 pub enum StreamAnswer {
-    Text(&'static str),
+    /// The response has no content.
+    Empty,
     /// The error message if the server cannot connect to the pod, service or node.
     Unreachable(String),
 }

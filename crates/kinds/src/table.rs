@@ -40,7 +40,8 @@ impl Column {
 
 /// Returns the columns of a table, or `None` for an empty table.
 pub fn columns(table: Table) -> Option<Vec<Column>> {
-    (!table.is_empty()).then(|| table.iter().map(column).collect())
+    let declared = table.iter().filter(|column| column.name != "-");
+    (!table.is_empty()).then(|| declared.map(column).collect())
 }
 
 fn column(column: &TableColumn) -> Column {
@@ -53,6 +54,10 @@ fn column(column: &TableColumn) -> Column {
         ("Name", "") => NAME.into(),
         (_, description) => description.replace("\\n", "\n"),
     };
-    let kind = if column.kind.is_empty() { "string" } else { column.kind };
-    Column { name: column.name.into(), kind: kind.into(), format: String::new(), description, priority }
+    let (kind, format) = match column.kind {
+        "" => ("string", ""),
+        "name" => ("string", "name"),
+        kind => (kind, ""),
+    };
+    Column { name: column.name.into(), kind: kind.into(), format: format.into(), description, priority }
 }

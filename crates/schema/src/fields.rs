@@ -136,8 +136,13 @@ fn unset_value(field: &Field) -> Json {
 
 /// Returns `true` if Go omits a field with this value. Go omits most empty values.
 fn is_omitted(field: &Field, value: &Json) -> bool {
-    // Go always writes an empty struct. An empty `managedFields` is kept, because it is a request to clear the field.
-    let is_kept = || field.pointer || matches!(field.ty, Type::Struct { .. }) || field.name == "managedFields";
+    // Go always writes an empty struct. An empty `managedFields` is kept, because it is a request to clear the field. The
+    // empty `policies` of an autoscaler are kept, because they are invalid and have no default.
+    let is_kept = || {
+        field.pointer
+            || matches!(field.ty, Type::Struct { .. })
+            || ["managedFields", "policies"].contains(&&*field.name)
+    };
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Reader {
     /// The items that were removed from a list because the list occurred again with fewer items. The map is keyed by
     /// the path of the list, and its items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
+    /// The number of enclosing unions. Their Go types have their own decoders, which are never strict.
+    lenient: usize,
 }
 
 /// The maximum of [`Reader::path_bytes`]. After this limit is reached, the reader does not report any more findings.
@@ -59,10 +61,16 @@ impl Reader {
     }
 
     pub(super) fn report_duplicate(&mut self, path: FieldPath<'_>) {
+        if self.lenient > 0 {
+            return;
+        }
         add_finding(&mut self.findings, &mut self.path_bytes, StrictFinding::Duplicate, path);
     }
 
     pub(super) fn report_unknown(&mut self, path: FieldPath<'_>) {
+        if self.lenient > 0 {
+            return;
+        }
         let findings = self.unknown.as_mut().unwrap_or(&mut self.findings);
         add_finding(findings, &mut self.path_bytes, StrictFinding::Unknown, path);
     }
@@ -168,7 +176,13 @@ impl Sink for Typed<'_> {
     fn list<'de, A: SeqAccess<'de>>(mut self, items: A) -> Result<Option<Json>, A::Error> {
         match self.ty {
             Type::List(list) => self.items(&list.item, items),
-            Type::Union(Union::List) => self.without_earlier().items(&json_schema(), items),
+            Type::Union(Union::List) => {
+                self.reader.lenient += 1;
+                let reader = &mut *self.reader;
+                let list = Typed { reader, ty: self.ty, path: self.path, earlier: None }.items(&json_schema(), items);
+                self.reader.lenient -= 1;
+                list
+            }
             Type::Union(Union::Strings) => self.without_earlier().items(&Type::Scalar(Scalar::String), items),
             Type::Any => self.untyped().list(items),
             Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.path).list(items),
@@ -188,7 +202,11 @@ impl Sink for Typed<'_> {
             }
             Type::Map(map) => self.entries(&map.value, members),
             Type::Union(_) => {
-                return Typed { reader: self.reader, ty: &json_schema(), path: self.path, earlier: None }.map(members);
+                self.reader.lenient += 1;
+                let reader = &mut *self.reader;
+                let schema = Typed { reader, ty: &json_schema(), path: self.path, earlier: None }.map(members);
+                self.reader.lenient -= 1;
+                return schema;
             }
             Type::Any => self.untyped().map(members),
             Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.path).map(members),
@@ -203,7 +221,7 @@ impl Sink for Typed<'_> {
 
 impl<'r> Typed<'r> {
     fn untyped(self) -> Untyped<'r> {
-        Untyped { reader: self.reader, path: self.path, ignores_duplicates: false }
+        self.reader.untyped_sink(self.path)
     }
 
     fn without_earlier(self) -> Self {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
 use jiff::{Timestamp, Unit};
 use pintle_json::Json;
 
@@ -92,7 +92,11 @@ fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     }
     match STANDARD.decode(&*text) {
         Ok(_) => Ok(text.into()),
-        Err(_) => Err(ScalarError::Form("illegal base64 data at input byte 0".into())),
+        Err(DecodeError::InvalidByte(at, _)) => {
+            Err(ScalarError::Form(format!("illegal base64 data at input byte {at}")))
+        }
+        // Go reports the start of the incomplete group of four characters.
+        Err(_) => Err(ScalarError::Form(format!("illegal base64 data at input byte {}", text.len() / 4 * 4))),
     }
 }
 
@@ -124,7 +128,25 @@ fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
 }
 
 fn unparsable(text: &str, layout: &str) -> ScalarError<'static> {
-    ScalarError::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
+    let (rest, element) = unparsable_part(text, layout);
+    ScalarError::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"))
+}
+
+/// Returns the rest of the text from which Go cannot parse the next element of the layout, and this element.
+fn unparsable_part<'a>(text: &'a str, layout: &str) -> (&'a str, &'static str) {
+    const ELEMENTS: [&str; 11] = ["2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05"];
+    let fraction = layout.contains(".000000").then_some(".000000");
+    let mut rest = text;
+    for element in ELEMENTS.into_iter().chain(fraction) {
+        let is_digit =
+            |(wanted, found): (u8, u8)| if wanted.is_ascii_digit() { found.is_ascii_digit() } else { wanted == found };
+        let fits = rest.len() >= element.len() && element.bytes().zip(rest.bytes()).all(is_digit);
+        match rest.get(element.len()..).filter(|_| fits) {
+            Some(after) => rest = after,
+            None => return (rest, element),
+        }
+    }
+    (rest, "Z07:00")
 }
 
 #[cfg(test)]
@@ -167,6 +189,26 @@ mod tests {
                 other => Primitive::Text(other.as_str().unwrap().into()),
             };
             assert_eq!(scalar.read(found).ok(), read, "{scalar:?} {value}");
+        }
+    }
+    #[test]
+    fn errors_name_the_first_part_that_go_rejects() {
+        for (text, rest, element) in [
+            ("x", "x", "2006"),
+            ("2026-01-01", "", "T"),
+            ("2026-1-01T00:00:00Z", "1-01T00:00:00Z", "01"),
+            ("2026-01-01T00:00:00", "", "Z07:00"),
+        ] {
+            let expected = format!("cannot parse {rest:?} as {element:?}");
+            assert!(matches!(time(text), Err(ScalarError::Form(why)) if why.ends_with(&expected)), "{text}");
+        }
+        let without_fraction = micro_time("2026-01-01T00:00:00Z");
+        assert!(
+            matches!(without_fraction, Err(ScalarError::Form(why)) if why.ends_with("cannot parse \"Z\" as \".000000\""))
+        );
+        for (text, at) in [("a b", 1), ("Failed", 4), ("YQ", 0)] {
+            let expected = format!("illegal base64 data at input byte {at}");
+            assert!(matches!(bytes(text.into()), Err(ScalarError::Form(why)) if why == expected), "{text}");
         }
     }
 }

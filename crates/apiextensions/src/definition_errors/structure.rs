@@ -31,7 +31,8 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     branches::undeclared(schema, path, &mut structural);
     let mut structural: Vec<_> = structural.into_iter().collect();
     structural.sort_by_cached_key(ToString::to_string);
-    let mut has_valid_structure = structural.is_empty() && is_convertible(schema, patterns);
+    let is_convertible = is_convertible(schema, patterns);
+    let mut has_valid_structure = structural.is_empty() && is_convertible;
     if has_valid_structure {
         let structural = Structural::read(schema, patterns);
         let mut of_defaults = FieldErrors::default();
@@ -39,7 +40,10 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
         has_valid_structure = of_defaults.is_empty();
         errors.extend(of_defaults);
     }
-    errors.extend(structural);
+    // If the conversion fails, kube-apiserver does not validate the structure.
+    if is_convertible {
+        errors.extend(structural);
+    }
     plain(schema, path, patterns, &mut errors);
     if has_valid_structure {
         rules::expressions(schema, path, &mut errors);

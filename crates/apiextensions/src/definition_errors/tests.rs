@@ -1,5 +1,6 @@
 //! Tests that the errors for invalid schemas match kube-apiserver's.
 
+use pintle_apimachinery::validate::FieldError;
 use pintle_json::{Json, json};
 
 use super::structure;
@@ -287,4 +288,31 @@ fn default_of_int_or_string_can_have_any_type() {
             "s.properties[a].default: Invalid value: \"array\":  in body must be of type integer: \"array\"",
         ],
     );
+}
+
+#[test]
+fn root_keywords_are_limited_beside_a_status_subresource() {
+    let errors = |status: bool, keyword: &str, value: Json| {
+        let mut schema = json!({"type": "object"});
+        schema.set(keyword, value);
+        let subresources = if status { json!({"status": {}}) } else { json!({}) };
+        let version = json!({"name": "v1", "served": true, "storage": true, "subresources": subresources,
+                             "schema": {"openAPIV3Schema": schema}});
+        let errors = super::version::all(&json!({"spec": {"versions": [version]}}));
+        let rule = |error: &&FieldError| error.message.ends_with("if the status subresource is enabled");
+        errors.iter().filter(rule).map(|error| error.field.clone()).collect::<Vec<_>>()
+    };
+    const ROOT: &str = "spec.validation.openAPIV3Schema";
+    for (keyword, value, expected) in [
+        ("oneOf", json!([{"required": ["a"]}]), &[ROOT][..]),
+        ("maxProperties", json!(3), &[ROOT]),
+        ("enum", json!([{}]), &[ROOT]),
+        ("nullable", json!(false), &[]),
+        ("required", json!(["spec"]), &[]),
+        ("x-kubernetes-validations", json!([{"rule": "true"}]), &[]),
+        ("type", json!("array"), &["spec.validation.openAPIV3Schema.type"]),
+    ] {
+        assert_eq!(errors(true, keyword, value.clone()), expected, "{keyword}");
+        assert_eq!(errors(false, keyword, value), [""; 0], "{keyword}");
+    }
 }

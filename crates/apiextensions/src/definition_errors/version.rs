@@ -65,12 +65,18 @@ fn parts(versions: &[&Json]) -> FieldErrors {
         found
     };
     const SCHEMA: &str = "/schema/openAPIV3Schema";
+    const HOISTED: &str = "spec.validation.openAPIV3Schema";
     for (at, version) in versions.iter().enumerate() {
         errors.required_if(!version.has(SCHEMA), format!("spec.versions[{at}].schema.openAPIV3Schema"), "");
     }
     let (mut patterns, mut steps) = (Patterns::default(), MAX_STEPS);
-    for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
+    for (version, path) in each(SCHEMA, HOISTED, "schema.openAPIV3Schema") {
         if let Some(schema) = version.at(SCHEMA).filter(|schema| !schema.is_null()) {
+            let is_hoisted = path == HOISTED;
+            let has_status = |version: &Json| version.has("/subresources/status");
+            if if is_hoisted { versions.iter().any(|version| has_status(version)) } else { has_status(version) } {
+                errors.extend(root_error(schema, &path));
+            }
             errors.extend(structure::all(schema, &path, &mut patterns, &mut steps));
         }
     }
@@ -100,6 +106,56 @@ fn parts(versions: &[&Json]) -> FieldErrors {
         }
     }
     errors
+}
+
+/// Reports a keyword that the root of a schema must not have if there is a subresource `status`. kube-apiserver
+/// validates a status with a part of the schema, and these keywords would have no effect there.
+fn root_error(schema: &Json, path: &str) -> Option<FieldError> {
+    const ALLOWED: &[&str] = &[
+        "description",
+        "type",
+        "format",
+        "title",
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "maxLength",
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "multipleOf",
+        "required",
+        "items",
+        "properties",
+        "externalDocs",
+        "example",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+    ];
+    const NAMES: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern \
+                         MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \
+                         XPreserveUnknownFields XValidations";
+    // In Go, these keywords are pointers, so an empty string is not their zero value.
+    const POINTERS: &[&str] = &["$ref", "x-kubernetes-list-type", "x-kubernetes-map-type"];
+    let is_set = |keyword: &str| match schema.get(keyword) {
+        None | Some(Json::Null) => false,
+        Some(value) => *value != false && (*value != "" || POINTERS.contains(&keyword)),
+    };
+    let kind = schema.text("/type");
+    if !["id", "$schema", "$ref"].into_iter().any(is_set) && !matches!(kind, "" | "object") {
+        let why =
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        return Some(FieldError::invalid_text(format!("{path}.type"), kind, why));
+    }
+    let refused = schema.members("").any(|(keyword, _)| !ALLOWED.contains(&keyword.as_str()) && is_set(keyword));
+    refused.then(|| {
+        let why =
+            format!("only [{NAMES}] fields are allowed at the root of the schema if the status subresource is enabled");
+        FieldError::invalid(path, schema, why)
+    })
 }
 
 fn deprecation(version: &Json, path: &str) -> Option<FieldError> {

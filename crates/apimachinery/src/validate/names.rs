@@ -59,8 +59,8 @@ pub fn name_errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
         NameRule::Rfc1035Label => rfc_1035_label_errors(name),
         NameRule::IpAddress => match name.parse::<IpAddr>() {
             Ok(address) if address.to_string() == name => Vec::new(),
-            Ok(_) => vec!["must be a canonical format IP address".into()],
-            Err(_) => vec![format!("ParseAddr({name:?}): unable to parse IP")],
+            Ok(address) => vec![format!("must be in canonical form ({:?})", address.to_string())],
+            Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".into()],
         },
         NameRule::PathSegment => path_segment_errors(name, is_prefix),
         NameRule::ConfigKey => config_key_errors(name),

@@ -57,7 +57,7 @@ pub(super) async fn serve(
             }
         }
         return match (stream.answer)(&*registry.db, &target, &options)? {
-            StreamAnswer::Text(text) => Ok(Reply::text(200, text)),
+            StreamAnswer::Empty => Ok(Reply::Raw { code: 204, headers: Default::default(), body: Bytes::new() }),
             StreamAnswer::Unreachable(why) => no_backend(call, path, &why),
         };
     }

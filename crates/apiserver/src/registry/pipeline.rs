@@ -214,7 +214,6 @@ impl<'a> Write<'a> {
 /// Restores metadata fields that an update may omit but must not change.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
-    metadata.unset("selfLink");
     let stored = |field: &str| metadata::member(old, field).cloned();
     if metadata.text("/uid").is_empty()
         && let Some(uid) = stored("uid")

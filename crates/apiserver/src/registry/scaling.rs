@@ -52,6 +52,7 @@ impl Registry {
         let kind = ScaleBody::kind();
         self.write_scale(target, manager, &|live| {
             let present = with_managed_fields(paths.present(live), live, paths);
+            paths.check_owners(&present)?;
             let mut scale = manager.apply(&kind, Some(&present), applied, Subresource::Scale)?;
             paths.check_applied(target, &scale, &present)?;
             kind.normalise(&mut scale);

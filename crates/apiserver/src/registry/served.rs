@@ -82,10 +82,11 @@ impl Served {
     }
 
     pub(crate) fn metadata(&self) -> Json {
-        match &self.content {
+        let metadata = match &self.content {
             ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => stored.metadata(),
             ServedContent::Value(value) => value["metadata"].clone(),
-        }
+        };
+        pintle_builtin::partial_metadata(&self.api_version, &self.kind, metadata)
     }
 
     pub(crate) fn typed(&self) -> Json {

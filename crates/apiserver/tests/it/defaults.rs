@@ -188,3 +188,17 @@ async fn flow_schema_condition_follows_its_priority_level() {
     delete(&server, &format!("{all}/prioritylevelconfigurations/late")).await;
     assert_eq!(condition().await.0, ["Dangling", "True", "NotFound"]);
 }
+
+#[tokio::test]
+async fn empty_lists_are_not_defaulted() {
+    let server = server().await;
+    let limits = create(&server, "/api/v1/namespaces/default/limitranges", named(json!({"limits": []}))).await;
+    assert_eq!(limits["spec"], json!({"limits": null}));
+    let autoscalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"});
+    let behavior = json!({"scaleUp": {"policies": []}});
+    let autoscaler = named(json!({"maxReplicas": 1, "scaleTargetRef": target, "behavior": behavior}));
+    let refused = call(&server, Method::POST, autoscalers, autoscaler).await;
+    let cause = &refused.body["details"]["causes"][0];
+    assert_eq!((refused.code, &cause["field"]), (422, &json!("spec.behavior.scaleUp.policies")), "{:?}", refused.body);
+}

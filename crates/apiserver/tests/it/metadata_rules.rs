@@ -200,3 +200,34 @@ async fn cause_fields_match_kube_apiserver() {
     assert_eq!(fields(hooks, json!({"metadata": {"name": "a"}, "webhooks": [webhook]})).await, ["webhooks[0].name"]);
     assert_eq!(fields(CONFIG_MAPS, json!({"metadata": {"generateName": "A-"}})).await, ["metadata.name"]);
 }
+
+#[tokio::test]
+async fn generated_names_made_of_other_fields_are_checked() {
+    let server = server().await;
+    let version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let definition = json!({
+        "group": "q.example.com",
+        "names": {"plural": "as", "kind": "A"},
+        "scope": "Cluster",
+        "versions": [version],
+    });
+    let service = json!({"group": "q.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
+    for (path, spec, name) in [
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, "as.q.example.com"),
+        ("/apis/apiregistration.k8s.io/v1/apiservices", service, "v1.q.example.com"),
+    ] {
+        for (metadata, expected) in [
+            (json!({}), &["metadata.name"][..]),
+            (json!({"name": "b"}), &["metadata.name"]),
+            (json!({"generateName": "b"}), &["metadata.generateName", "metadata.name"]),
+            (json!({"generateName": name}), &["metadata.name"]),
+            (json!({"name": name, "generateName": "b"}), &["metadata.generateName"]),
+        ] {
+            let refused = call(&server, Method::POST, path, json!({"metadata": metadata, "spec": spec})).await;
+            let causes = refused.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+            let fields: Vec<_> = causes.iter().map(|cause| cause["field"].as_str().unwrap_or_default()).collect();
+            assert_eq!((refused.code, &fields[..]), (422, expected), "{path} {metadata}");
+        }
+    }
+}

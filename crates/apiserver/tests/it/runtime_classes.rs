@@ -67,6 +67,12 @@ async fn pods_in_conflict_with_their_runtime_class_are_rejected() {
             "pods \"p\" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
         ),
         (
+            Json::Null,
+            json!({"overhead": {"cpu": "1"}, "restartPolicy": "x"}),
+            422,
+            "Pod \"p\" is invalid: spec.restartPolicy: Unsupported value: \"x\": supported values: \"Always\", \"OnFailure\", \"Never\"",
+        ),
+        (
             json!("placed"),
             json!({"nodeSelector": {"a": "2"}}),
             403,

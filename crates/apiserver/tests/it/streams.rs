@@ -26,10 +26,29 @@ async fn stream_errors_name_the_first_missing_part() {
     let refused = "error dialing backend: dial tcp 192.0.2.1:10250: connect: connection refused";
     for (method, path, code, message) in [
         (Method::GET, "none/log", 404, "pods \"none\" not found"),
-        (Method::GET, "free/log", 200, ""),
+        (Method::GET, "free/log", 204, ""),
+        (
+            Method::GET,
+            "none/log?tailLines=-1",
+            422,
+            "PodLogOptions \"none\" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (
+            Method::GET,
+            "free/log?sinceSeconds=0",
+            422,
+            "PodLogOptions \"free\" is invalid: sinceSeconds: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            Method::GET,
+            "free/log?stream=Stdout",
+            422,
+            "PodLogOptions \"free\" is invalid: stream: Forbidden: may not be specified",
+        ),
+        (Method::GET, "free/log?limitBytes=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax"),
         (Method::GET, "free/log?container=x", 400, "container x is not valid for pod free"),
         (Method::GET, "two/log", 400, "a container name must be specified for pod two, choose one of: [c d]"),
-        (Method::GET, "two/log?container=d", 200, ""),
+        (Method::GET, "two/log?container=d", 204, ""),
         (Method::POST, "free/exec?command=ls", 400, host),
         (Method::GET, "free/attach", 400, host),
         (Method::POST, "free/portforward", 400, host),

@@ -7,7 +7,7 @@ use pintle_apimachinery::object::set_metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::path::ResourcePath;
 use pintle_apimachinery::request::user::User;
-use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults, label_value_faults};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::post_handler::{PostHandler, Question, Task};
@@ -67,6 +67,8 @@ fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
     let mut review = sent.clone();
     if target.kind.is_namespaced() {
         set_metadata(&mut review, "namespace", target.namespace.as_str());
+    } else if let Some(metadata) = review.get_mut("metadata") {
+        metadata.unset("namespace");
     }
     if let Some(metadata) = review.get_mut("metadata") {
         SERVER_SET.iter().for_each(|field| metadata.unset(field));
@@ -98,8 +100,14 @@ impl AccessReview {
             .refuse(!self.is_self && no_subject, || {
                 FieldError::invalid_text("spec.user", "", "at least one of user or group must be specified")
             })
-            .inside("spec.resourceAttributes.fieldSelector", selector_errors)
-            .inside("spec.resourceAttributes.labelSelector", selector_errors)
+            .inside("spec.resourceAttributes.fieldSelector", |selector| {
+                selector_errors(selector).each("requirements", |requirement, _| {
+                    value_count_errors(requirement.required_because("key", "must be specified"))
+                })
+            })
+            .inside("spec.resourceAttributes.labelSelector", |selector| {
+                selector_errors(selector).each("requirements", |requirement, _| label_errors(requirement))
+            })
             .refuse(described, || {
                 let why = if local { "must be empty except for namespace" } else { "must be empty" };
                 FieldError::invalid("metadata", &review["metadata"], why)
@@ -128,6 +136,35 @@ fn selector_errors(selector: Check<'_>) -> Check<'_> {
             let why = format!("when {path} is specified, requirements or rawSelector is required");
             FieldError::required("requirements", &why)
         })
+}
+
+/// Validates the number of values in a requirement. Unknown operators are valid.
+fn value_count_errors(requirement: Check<'_>) -> Check<'_> {
+    let count = requirement.object()["values"].as_array().map_or(0, Vec::len);
+    let operator = requirement.object().text("/operator");
+    let (one_of, exists) = (["In", "NotIn"].contains(&operator), ["Exists", "DoesNotExist"].contains(&operator));
+    let forbidden = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+    requirement
+        .required_if(one_of && count == 0, "values", "must be specified when `operator` is 'In' or 'NotIn'")
+        .forbidden_if(exists && count > 0, "values", forbidden)
+}
+
+fn label_errors(requirement: Check<'_>) -> Check<'_> {
+    let path = requirement.path("values");
+    let values = requirement.object()["values"].as_array().into_iter().flatten();
+    let values = values.map(|value| value.as_str().unwrap_or_default()).enumerate();
+    let wrong: Vec<_> = values
+        .flat_map(|(at, value)| {
+            let field = format!("{path}[{at}]");
+            let why = label_value_faults(value).into_iter();
+            why.map(move |why| FieldError::invalid_text(field.as_str(), value, why))
+        })
+        .collect();
+    let key = requirement.object().text("/key");
+    let requirement = value_count_errors(requirement);
+    let why = label_key_faults(key);
+    let requirement = why.iter().fold(requirement, |check, why| check.invalid_text_if(true, "key", key, why));
+    requirement.also(wrong)
 }
 
 /// Returns the user whose permissions are reviewed.

@@ -7,7 +7,7 @@ use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, ComputedCells};
 
-use super::{job_errors, job_warnings};
+use super::{failure_policy, job_errors, job_warnings};
 use crate::core::pod::pod_template;
 
 pub(crate) struct CronJob;
@@ -25,7 +25,10 @@ impl Strategy for CronJob {
     }
 
     fn defaults(&self, object: &mut Json) {
-        if let Some(pods) = ["spec", "jobTemplate", "spec", "template"].into_iter().try_fold(object, Json::member) {
+        let job = ["spec", "jobTemplate", "spec"].into_iter().try_fold(object, Json::member);
+        let Some(job) = job else { return };
+        failure_policy(job);
+        if let Some(pods) = job.member("template") {
             pod_template(pods);
         }
     }

@@ -7,11 +7,10 @@ use pintle_apimachinery::selector::{selects_labels, structured};
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::{Json, Text, json};
 use pintle_kinds::Strategy;
-use pintle_kinds::check::Check;
 use pintle_kinds::table::{self, Cell, ComputedCells};
 use pintle_meta::GroupVersionKind;
 
-use super::{job_errors, job_spec, job_warnings};
+use super::{job_errors, job_spec, job_status, job_warnings};
 use jiff::Timestamp;
 
 const GENERATED: [&str; 4] =
@@ -83,7 +82,7 @@ impl Strategy for Job {
 
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         if subresource == Subresource::Status {
-            return status_errors(new);
+            return job_status::errors(new, old);
         }
         // As in kube-apiserver, each spec error occurs twice: the spec is validated with the Job, and again for the
         // update.
@@ -145,7 +144,7 @@ impl Strategy for Job {
 
     fn computed_cells(&self) -> ComputedCells {
         &[
-            ("Status", Cell::Computed(|job| job_status(job).into())),
+            ("Status", Cell::Computed(|job| status_text(job).into())),
             ("Completions", Cell::Computed(|job| job_completions(job).into())),
             ("Duration", Cell::Timed(|job, now| job_duration(job, now).into())),
         ]
@@ -223,36 +222,7 @@ fn generated_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-fn status_errors(object: &Json) -> FieldErrors {
-    let (complete, failed) = (holds(object, "Complete"), holds(object, "Failed"));
-    let has_end = object.has("/status/completionTime");
-    let conditions = object["status"]["conditions"].clone();
-    Check::of(object)
-        .not_negative(&["status.active", "status.succeeded", "status.failed", "status.ready", "status.terminating"])
-        .refuse(complete && failed, || {
-            FieldError::invalid("status.conditions", &conditions, "cannot set Complete=True and Failed=true conditions")
-        })
-        .refuse(has_end && !complete, || {
-            let value = object["status"]["completionTime"].clone();
-            let why = "cannot set completionTime when there is no Complete=True condition";
-            FieldError::invalid("status.completionTime", &value, why)
-        })
-        .required_if(complete && !has_end, "status.completionTime", "completionTime is required for Complete jobs")
-        .refuse(complete && !holds(object, "SuccessCriteriaMet"), || {
-            let why = "Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
-            FieldError::new(pintle_apimachinery::validate::FieldErrorType::Invalid, "status.conditions", why)
-        })
-        .refuse(failed && !holds(object, "FailureTarget"), || {
-            let why = "Invalid value: cannot set Failed=True condition without the FailureTarget=true condition";
-            FieldError::new(pintle_apimachinery::validate::FieldErrorType::Invalid, "status.conditions", why)
-        })
-        .refuse((complete || failed) && !object.has("/status/startTime"), || {
-            FieldError::required("status.startTime", "startTime is required for finished job")
-        })
-        .done()
-}
-
-fn job_status(job: &Json) -> &'static str {
+fn status_text(job: &Json) -> &'static str {
     match () {
         () if holds(job, "Complete") => "Complete",
         () if holds(job, "Failed") => "Failed",

@@ -169,30 +169,38 @@ fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
     })
 }
 
-/// Returns the number of indices in a text such as `1,3-5`.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+/// Parses an index such as `1`, or an interval such as `3-5`.
+pub(super) fn interval(part: &str, completions: i64) -> Result<(i64, i64), String> {
     let index = |text: &str| match text.parse::<i64>() {
         Err(_) => Err(format!("cannot convert string to integer for index: {}", quoted(text))),
         Ok(index) if index >= completions => Err(format!("too large index: {}", quoted(text))),
         Ok(index) => Ok(index),
     };
-    let not_increasing = |last: i64, next: i64| format!("non-increasing order, previous: {last}, current: {next}");
+    match part.split('-').collect::<Vec<_>>()[..] {
+        [only] => index(only).map(|only| (only, only)),
+        [first, end] => match (index(first)?, index(end)?) {
+            (first, end) if first >= end => Err(not_increasing(first, end)),
+            range => Ok(range),
+        },
+        _ => {
+            let part = quoted(part);
+            Err(format!(
+                "the fragment {part} violates the requirement that an index interval can have at most two parts \
+                 separated by '-'"
+            ))
+        }
+    }
+}
+
+fn not_increasing(last: i64, next: i64) -> String {
+    format!("non-increasing order, previous: {last}, current: {next}")
+}
+
+/// Returns the number of indices in a text such as `1,3-5`.
+pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None);
     for part in text.split(',').filter(|_| !text.is_empty()) {
-        let (first, end) = match part.split('-').collect::<Vec<_>>()[..] {
-            [only] => index(only).map(|only| (only, only))?,
-            [first, end] => match (index(first)?, index(end)?) {
-                (first, end) if first >= end => return Err(not_increasing(first, end)),
-                range => range,
-            },
-            _ => {
-                let part = quoted(part);
-                return Err(format!(
-                    "the fragment {part} violates the requirement that an index interval can have at most two parts \
-                     separated by '-'"
-                ));
-            }
-        };
+        let (first, end) = interval(part, completions)?;
         if let Some(last) = last.filter(|last| *last >= first) {
             return Err(not_increasing(last, first));
         }

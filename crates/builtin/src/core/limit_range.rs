@@ -14,6 +14,10 @@ pub(crate) struct LimitRange;
 impl Strategy for LimitRange {
     fn defaults(&self, object: &mut Json) {
         let Some(spec) = object.member("spec") else { return };
+        // kube-apiserver stores objects as protobuf, which has no empty lists.
+        if spec["limits"].is_empty() {
+            spec.set("limits", Json::Null);
+        }
         for limit in spec.items_mut("limits").filter(|limit| limit.text("/type") == "Container") {
             for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
                 let amounts = limit[from].as_object().cloned().unwrap_or_default();
@@ -110,7 +114,7 @@ fn ratio_errors<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let field = || format!("maxLimitRequestRatio[{resource}]");
     let amount = |key: &str| object[key].get(resource).and_then(Json::as_str).and_then(quantity::nanos);
     let ratio = quantity::nanos(text).unwrap_or(0);
-    let bound = amount("max").zip(amount("min")).filter(|(_, least)| *least > 0);
+    let bound = amount("max").zip(amount("min")).filter(|(_, least)| *least != 0);
     let bound = bound.map(|(most, least)| most as f64 / least as f64);
     let exceeds = bound.is_some_and(|bound| ratio as f64 / 1e9 > bound);
     limit.invalid_text_if(ratio < 1_000_000_000, field(), text, format_args!("ratio {text} is less than 1")).refuse(

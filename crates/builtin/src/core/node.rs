@@ -49,6 +49,15 @@ impl Strategy for Node {
         }
     }
 
+    /// Removes the fields of dynamic kubelet configuration, which Kubernetes no longer supports.
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        for (part, key) in [("spec", "configSource"), ("status", "config")] {
+            if let Some(part) = object.get_mut(part) {
+                part.unset(key);
+            }
+        }
+    }
+
     fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         let taint = "node.kubernetes.io/not-ready";
         let there = object.list("/spec/taints").any(|known| known.text("/key") == taint);
@@ -63,7 +72,7 @@ impl Strategy for Node {
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
-        taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
+        taint_errors(object).and(amount_errors(object)).and(report_errors(object)).and(range_errors(object))
     }
 
     /// Validates an update. Unless the request writes only the status, first applies the rules for new nodes.
@@ -71,7 +80,7 @@ impl Strategy for Node {
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
-        errors.extend(amount_errors(new));
+        errors.extend(amount_errors(new).and(feature_errors(new)));
         let mut seen = HashSet::new();
         for (at, address) in new.list("/status/addresses").enumerate() {
             errors.duplicate_if(!seen.insert(address), format!("status.addresses[{at}]"), address);
@@ -156,6 +165,49 @@ fn amount_errors(object: &Json) -> FieldErrors {
         for (name, amount) in object.members(&format!("/status/{side}")) {
             let amount = amount.as_str().unwrap_or_default();
             errors.extend(quantity_errors(&format!("status.{side}.{name}"), name, amount));
+        }
+    }
+    errors
+}
+
+/// Validates the swap space and the features that the node reports.
+fn report_errors(object: &Json) -> FieldErrors {
+    let swap = object.integer("/status/nodeInfo/swap/capacity");
+    let swap = swap.filter(|swap| *swap <= 0).map(|swap| {
+        // As in kube-apiserver, the path of this error begins with `metadata`.
+        FieldError::invalid("metadata.nodeSwapStatus.capacity", &swap.into(), "must be greater than zero")
+    });
+    swap.into_iter().chain(feature_errors(object)).collect()
+}
+
+fn feature_errors(object: &Json) -> FieldErrors {
+    const FIELD: &str = "status.declaredFeatures";
+    const WHY: &str = "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or \
+                       MyFeature/mySubFeature), and contain only alphanumeric characters and slashes";
+    let features = object.list("/status/declaredFeatures").map(|feature| feature.as_str().unwrap_or_default());
+    let features: Vec<&str> = features.collect();
+    let mut errors = FieldErrors::default();
+    for (at, feature) in features.iter().enumerate() {
+        let is_segment = |segment: &str| {
+            segment.starts_with(|c: char| c.is_ascii_alphabetic()) && segment.bytes().all(|b| b.is_ascii_alphanumeric())
+        };
+        let good = feature.starts_with(|c: char| c.is_ascii_uppercase()) && feature.split('/').all(is_segment);
+        let wrong = match () {
+            () if feature.len() > 253 => Some("must be no more than 253 characters"),
+            () if !good => Some(WHY),
+            () => None,
+        };
+        if let Some(wrong) = wrong {
+            let why = format!("invalid feature name {feature:?}: {wrong}");
+            errors.push(FieldError::invalid_text(format!("{FIELD}[{at}]"), feature, why));
+        }
+        if let Some(next) = features.get(at + 1).filter(|next| feature >= *next) {
+            let field = format!("{FIELD}[{}]", at + 1);
+            errors.push(if next == feature {
+                FieldError::duplicate(field, &(*next).into())
+            } else {
+                FieldError::invalid_text(field, next, "list must be sorted alphabetically")
+            });
         }
     }
     errors

@@ -96,7 +96,7 @@ impl Strategy for PersistentVolume {
                     None => affinity.required_because("required", "must specify required node constraints"),
                 }
             })
-            .also(source_errors(spec));
+            .also(source_errors(spec, "spec"));
         let root = matches!(spec.text("/hostPath/path").trim_end_matches('/'), "" | "/.") && spec.has("/hostPath");
         let recycles = spec.text("/persistentVolumeReclaimPolicy") == "Recycle";
         let class = spec.get("volumeAttributesClassName").and_then(Json::as_str);
@@ -202,41 +202,73 @@ const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("csi", "csi"),
 ];
 
+/// Validates the spec of an inline volume, which a VolumeAttachment can contain.
+pub(crate) fn inline_errors(spec: &Json, path: &str) -> FieldErrors {
+    const WHY: &str = "may not be specified in the context of inline volumes";
+    let is_set = |key: &str| spec.get(key).is_some_and(|value| !value.is_empty());
+    let policy = spec.text("/persistentVolumeReclaimPolicy");
+    let mode = spec.at("/volumeMode").and_then(Json::as_str);
+    let class = spec.get("volumeAttributesClassName").and_then(Json::as_str);
+    Check::at(spec, path)
+        .forbidden_if(spec.has("/claimRef"), "claimRef", WHY)
+        .forbidden_if(is_set("capacity"), "capacity", WHY)
+        .required_if(!spec.has("/csi"), "csi", "has to be specified in the context of inline volumes")
+        .required("accessModes")
+        .also(mode_errors(spec, path))
+        .refuse(!matches!(policy, "" | "Retain"), || {
+            let why = "may only be Retain in the context of inline volumes";
+            FieldError::forbidden("persistentVolumeReclaimPolicy", why)
+        })
+        .forbidden_if(spec.has("/nodeAffinity"), "nodeAffinity", WHY)
+        .also(source_errors(spec, path))
+        .forbidden_if(is_set("storageClassName"), "storageClassName", WHY)
+        .refuse(mode.is_some_and(|mode| mode != "Filesystem"), || {
+            let why = "may not specify volumeMode other than Filesystem in the context of inline volumes";
+            FieldError::forbidden("volumeMode", why)
+        })
+        .required_if(class == Some(""), "volumeAttributesClassName", "an empty string is disallowed")
+        .name("volumeAttributesClassName", NameRule::Subdomain)
+        .refuse(class.is_some() && !spec.has("/csi"), || {
+            FieldError::required("csi", "has to be specified when using volumeAttributesClassName")
+        })
+        .done()
+}
+
 /// Validates the volume source. A volume must have exactly one source.
-fn source_errors(spec: &Json) -> FieldErrors {
+fn source_errors(spec: &Json, path: &str) -> FieldErrors {
     let mut there = PERSISTENT_SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
     let Some((first, _)) = there.next() else {
-        return FieldErrors::from([FieldError::required("spec", "must specify a volume type")]);
+        return FieldErrors::from([FieldError::required(path, "must specify a volume type")]);
     };
     let object = &spec[*first];
     let mut errors = match *first {
-        "hostPath" => pod::host_path(object, "spec.hostPath"),
+        "hostPath" => pod::host_path(object, &format!("{path}.hostPath")),
         "local" => {
-            let check = Check::at(object, "spec.local").required("path");
-            check.also(pod::descending(object.text("/path"), "spec.local.path")).done()
+            let check = Check::at(object, &format!("{path}.local")).required("path");
+            check.also(pod::descending(object.text("/path"), &format!("{path}.local.path"))).done()
         }
-        "csi" => csi_errors(object),
-        plugin => volume_plugins::errors(object, plugin, "spec", true),
+        "csi" => csi_errors(object, &format!("{path}.csi")),
+        plugin => volume_plugins::errors(object, plugin, path, true),
     };
     if *first == "local" && !spec.has("/nodeAffinity") {
-        errors.push(FieldError::required("spec.nodeAffinity", "Local volume requires node affinity"));
+        errors.push(FieldError::required(format!("{path}.nodeAffinity"), "Local volume requires node affinity"));
     }
     let why = "may not specify more than 1 volume type";
     for (source, spelling) in there {
         match *source {
             // kube-apiserver allows a flexVolume together with another source.
-            "flexVolume" => errors.extend(volume_plugins::errors(&spec["flexVolume"], source, "spec", true)),
-            _ => errors.push(FieldError::forbidden(format!("spec.{spelling}"), why)),
+            "flexVolume" => errors.extend(volume_plugins::errors(&spec["flexVolume"], source, path, true)),
+            _ => errors.push(FieldError::forbidden(format!("{path}.{spelling}"), why)),
         }
     }
     errors
 }
 
-fn csi_errors(csi: &Json) -> FieldErrors {
+fn csi_errors(csi: &Json, path: &str) -> FieldErrors {
     let secrets =
         ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"];
-    let check = Check::at(csi, "spec.csi")
-        .also(volume_plugins::driver_errors(csi.text("/driver"), "spec.csi.driver"))
+    let check = Check::at(csi, path)
+        .also(volume_plugins::driver_errors(csi.text("/driver"), &format!("{path}.driver")))
         .required("volumeHandle");
     let all = secrets.iter().fold(check, |check, secret| {
         check.inside(secret, |secret| {

@@ -15,6 +15,7 @@ mod handlers;
 mod mounts;
 mod mutable;
 mod network;
+mod operating_system;
 pub(crate) mod placing;
 mod pod_warnings;
 mod port_names;
@@ -25,6 +26,7 @@ mod resource_amounts;
 mod runtime;
 mod security;
 mod spec;
+mod status_errors;
 mod stream;
 mod summary;
 pub(crate) mod template_warnings;
@@ -153,6 +155,10 @@ impl Strategy for Pod {
         let mut errors = spec::pod(pod);
         if pod.list("/spec/ephemeralContainers").next().is_some() {
             errors.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+        }
+        if !pod.text("/spec/nodeName").is_empty() && pod.list("/spec/schedulingGates").next().is_some() {
+            let why = "cannot be set until all schedulingGates have been cleared";
+            errors.push(FieldError::forbidden("spec.nodeName", why));
         }
         errors
     }

@@ -1,5 +1,6 @@
 //! The core `ResourceQuota` kind.
 
+use crate::resource_quantities::is_extended;
 use pintle_apimachinery::object::text;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
@@ -135,7 +136,7 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
         }
         let nanos = quantity::nanos(amount).unwrap_or(0);
         errors.invalid_text_if(nanos < 0, &field, amount, "must be greater than or equal to 0");
-        if COUNTED.contains(&resource.as_str()) && nanos % 1_000_000_000 != 0 {
+        if (COUNTED.contains(&resource.as_str()) || is_extended(resource)) && nanos % 1_000_000_000 != 0 {
             errors.push(FieldError::invalid_text(field, amount, "must be an integer"));
         }
     }

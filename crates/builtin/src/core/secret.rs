@@ -16,7 +16,6 @@ pub(crate) struct Secret;
 const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
-    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
     ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
 ];
 
@@ -72,6 +71,9 @@ impl Strategy for Secret {
                     let why = "invalid character in the JSON of a docker configuration";
                     errors.push(FieldError::invalid_text(format!("data[{key}]"), "<secret contents redacted>", why));
                 }
+            }
+            "kubernetes.io/ssh-auth" if object["data"]["ssh-privatekey"].is_empty() => {
+                errors.push(FieldError::required("data[ssh-privatekey]", ""));
             }
             _ => {}
         }

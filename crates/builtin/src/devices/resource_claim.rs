@@ -1,16 +1,29 @@
 //! The `ResourceClaim` and `ResourceClaimTemplate` kinds in `resource.k8s.io`.
 
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
+use pintle_kinds::check::immutable;
 use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::claim_defaults;
+use super::claim_errors::claim_errors;
+use crate::core::pod::template_metadata_errors;
 
 pub(crate) struct ResourceClaim;
 
 impl Strategy for ResourceClaim {
     fn defaults(&self, object: &mut Json) {
         object.get_mut("spec").into_iter().for_each(claim_defaults);
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        claim_errors(&object["spec"], "spec")
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status { FieldErrors::default() } else { immutable(new, old, &["spec"]) }
     }
 
     fn computed_cells(&self) -> ComputedCells {
@@ -23,6 +36,15 @@ pub(crate) struct ResourceClaimTemplate;
 impl Strategy for ResourceClaimTemplate {
     fn defaults(&self, object: &mut Json) {
         object.at_mut("/spec/spec").into_iter().for_each(claim_defaults);
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        template_metadata_errors(&object["spec"]["metadata"], "spec.metadata")
+            .and(claim_errors(&object["spec"]["spec"], "spec.spec"))
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        immutable(new, old, &["spec"])
     }
 }
 

@@ -31,7 +31,7 @@ impl Strategy for FlowSchema {
     }
 
     fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
-        if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
+        if subresource == Subresource::Status { super::status_errors(new) } else { errors(new) }
     }
 
     fn computed_cells(&self) -> ComputedCells {
@@ -64,13 +64,7 @@ fn errors(object: &Json) -> FieldErrors {
         })
         .required_if(level.is_empty(), "priorityLevelConfiguration.name", "must reference a priority level")
         .name("priorityLevelConfiguration.name", NameRule::Subdomain)
-        .each("rules", |rule, _| {
-            let empty = |field: &str| rule.object().get(field).is_none_or(Json::is_empty);
-            let nothing = empty("resourceRules") && empty("nonResourceRules");
-            rule.required_because("subjects", "subjects must contain at least one value").refuse(nothing, || {
-                FieldError::required("", "at least one of resourceRules and nonResourceRules has to be non-empty")
-            })
-        });
+        .each("rules", |rule, _| super::policy_rules::errors(rule));
     let is_other = fixed(name).is_some_and(|fixed| *spec != fixed);
     check.also(is_other.then(|| super::fixed_spec_error(name, spec, ""))).done()
 }

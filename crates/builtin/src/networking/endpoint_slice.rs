@@ -1,5 +1,6 @@
 //! The `EndpointSlice` kind in `discovery.k8s.io`.
 
+use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{differ_outside, duplicates};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, label_value_faults, name_errors};
@@ -31,6 +32,11 @@ impl Strategy for EndpointSlice {
             found.extend(warnings::ips(endpoint, "/addresses", &format!("endpoints[{at}].addresses")));
         }
         found
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        // Only the removed version v1beta1 supports topologies.
+        object.items_mut("endpoints").for_each(|endpoint| endpoint.unset("deprecatedTopology"));
     }
 
     fn to_stored(&self, mut object: Json) -> Json {

@@ -26,7 +26,11 @@ impl Strategy for IngressClass {
                     .known("scope", &["Cluster", "Namespace"])
                     .required_if(namespaced && !named, "namespace", "`parameters.scope` is set to 'Namespace'")
                     .forbidden_if(cluster && named, "namespace", "`parameters.scope` is set to 'Cluster'");
-                if namespaced { parameters.name("namespace", NameRule::Label) } else { parameters }
+                if namespaced {
+                    parameters.inside("namespace", |name| name.whole_is(NameRule::Label))
+                } else {
+                    parameters
+                }
             });
         check.done()
     }

@@ -19,7 +19,10 @@ impl Strategy for IpAddress {
         Check::of(object)
             .name("spec.parentRef.group", NameRule::Subdomain)
             .required("spec.parentRef.resource")
+            .name("spec.parentRef.resource", NameRule::PathSegment)
             .required("spec.parentRef.name")
+            .name("spec.parentRef.name", NameRule::PathSegment)
+            .name("spec.parentRef.namespace", NameRule::PathSegment)
             .done()
     }
 

@@ -1,6 +1,7 @@
 //! The `CSIDriver` kind in `storage.k8s.io/v1`.
 
-use pintle_apimachinery::object::duplicates;
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::object::{duplicates, set_metadata};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
@@ -11,6 +12,30 @@ use pintle_kinds::table::{Cell, ComputedCells};
 pub(crate) struct CsiDriver;
 
 impl Strategy for CsiDriver {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        drop_scheduling(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, _: Subresource) {
+        drop_scheduling(new);
+        // As in kube-apiserver, new objects have no generation.
+        if new.get("spec") != old.get("spec") {
+            set_metadata(new, "generation", old.integer("/metadata/generation").unwrap_or(0) + 1);
+        }
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
+        // As in kube-apiserver, the error about `attachRequired` has another field name.
+        for (key, field) in [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")] {
+            let value = &new["spec"][key];
+            if *value != old["spec"][key] {
+                errors.push(FieldError::invalid(format!("spec.{field}"), value, "field is immutable"));
+            }
+        }
+        errors
+    }
+
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         const TOKENS: &str = "/spec/tokenRequests";
         let has_tokens = object.list(TOKENS).next().is_some() && !object.has("/spec/serviceAccountTokenInSecrets");
@@ -62,6 +87,13 @@ impl Strategy for CsiDriver {
 
     fn computed_cells(&self) -> ComputedCells {
         &[("TokenRequests", Cell::Computed(audiences))]
+    }
+}
+
+/// Removes a field whose feature gate is off.
+fn drop_scheduling(driver: &mut Json) {
+    if let Some(spec) = driver.get_mut("spec") {
+        spec.unset("preventPodSchedulingIfMissing");
     }
 }
 

@@ -29,9 +29,22 @@ impl Strategy for CsiNode {
         all.done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, _: Subresource) -> FieldErrors {
-        self.validate_create(new)
+    /// A driver cannot change, except for the number of its volumes.
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
+        for before in old.list("/spec/drivers") {
+            for driver in new.list("/spec/drivers").filter(|driver| driver.text("/name") == before.text("/name")) {
+                if ["nodeID", "topologyKeys"].iter().any(|field| part(driver, field) != part(before, field)) {
+                    errors.push(FieldError::invalid("spec.drivers", driver, "field is immutable"));
+                }
+            }
+        }
+        errors
     }
+}
+
+fn part<'a>(driver: &'a Json, field: &str) -> Option<&'a Json> {
+    driver.get(field).filter(|value| !value.is_empty())
 }
 
 /// Validates a driver's topology keys. As in kube-apiserver, errors contain the path of the driver instead of the key.

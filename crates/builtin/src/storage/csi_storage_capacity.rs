@@ -4,7 +4,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::check::Check;
+use pintle_kinds::check::{Check, immutable};
 use pintle_kinds::label_selector::selector_errors;
 use pintle_schema::quantity;
 
@@ -21,6 +21,10 @@ impl Strategy for CsiStorageCapacity {
             .child("storageClassName", |class| class.whole_is(NameRule::Subdomain))
             .invalid_text_if(negative, "capacity", capacity, "must be greater than or equal to 0")
             .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        self.validate_create(new).and(immutable(new, old, &["nodeTopology", "storageClassName"]))
     }
 
     fn warnings(&self, object: &Json, _: Option<&Json>, _: Subresource) -> Vec<String> {

@@ -1,11 +1,15 @@
 //! The `VolumeAttachment` kind in `storage.k8s.io/v1`.
 
+use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::check::Check;
+use pintle_kinds::check::{Check, immutable};
 
+use crate::core::inline_errors;
 use crate::core::pod::volume_plugins::driver_errors;
+
+const INLINE: &str = "spec.source.inlineVolumeSpec";
 
 pub(crate) struct VolumeAttachment;
 
@@ -24,7 +28,45 @@ impl Strategy for VolumeAttachment {
                 FieldError::required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
             })
             .inside("spec.source.persistentVolumeName", |name| name.whole_is(NameRule::Subdomain))
+            .also(
+                (inline && !named)
+                    .then(|| inline_errors(&object["spec"]["source"]["inlineVolumeSpec"], INLINE))
+                    .into_iter()
+                    .flatten(),
+            )
             .child("spec.nodeName", |node| node.whole_is(NameRule::Subdomain))
             .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        let fixed =
+            if subresource == Subresource::None { immutable(new, old, &["spec"]) } else { FieldErrors::default() };
+        self.validate_create(new).and(fixed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_json::json;
+
+    #[test]
+    fn inline_volumes_must_be_csi_volumes_without_a_claim() {
+        let csi = json!({"driver": "d", "volumeHandle": "h"});
+        for (key, value, expected) in [
+            ("csi", csi.clone(), &[][..]),
+            ("capacity", json!({"storage": "1Gi"}), &["capacity"]),
+            ("nodeAffinity", json!({}), &["nodeAffinity"]),
+            ("hostPath", json!({"path": "/x"}), &["csi"]),
+            ("volumeMode", json!("Block"), &["volumeMode"]),
+            ("persistentVolumeReclaimPolicy", json!("Delete"), &["persistentVolumeReclaimPolicy"]),
+            ("csi", json!({}), &["csi.driver", "csi.volumeHandle"]),
+        ] {
+            let mut volume = json!({"accessModes": ["ReadWriteOnce"], "csi": csi});
+            volume.set(key, value);
+            let spec = json!({"attacher": "a", "nodeName": "n", "source": {"inlineVolumeSpec": volume}});
+            let expected: Vec<_> = expected.iter().map(|field| format!("{INLINE}.{field}")).collect();
+            assert_eq!(VolumeAttachment.validate_create(&json!({"spec": spec})).fields(), expected, "{key}");
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! Compares validation errors with recorded errors of kube-apiserver 1.36.1.
 //!
-//! For each kind, `validation_rows.txt` contains a complete object and several rows. Each row sets one field of this
+//! For each kind, the files `validation_rows*.txt` contain a complete object and several rows. Each row sets a field of the
 //! object. The line after each row lists the reason and field of each expected error, or a dash if the object is valid.
 
 use pintle_json::Json;
 
 use super::strategies::{EmptyCluster, context};
 
-const ROWS: &str = include_str!("validation_rows.txt");
+const ROWS: &str = concat!(include_str!("validation_rows.txt"), include_str!("validation_rows_more.txt"));
 
 #[test]
 fn validation_errors_match_kube_apiserver() {

@@ -56,6 +56,23 @@ fn unknown_and_duplicate_fields_are_in_document_order() {
 }
 
 #[test]
+fn fields_below_items_of_definitions_are_not_strict() {
+    // In Go, the types of `items` and `additionalProperties` have their own decoders, which ignore such fields.
+    let schema = Schema::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition").unwrap();
+    let expected = Expected { api_version: "apiextensions.k8s.io/v1", schema: &schema };
+    for (keyword, expected_findings) in [
+        (r#""bogus": 1"#, 1),
+        (r#""items": {"bogus": 1, "properties": {"a": {"bogus": 1}}}"#, 0),
+        (r#""additionalProperties": {"type": "string", "type": "string"}"#, 0),
+        (r#""default": {"a": 1, "a": 2}"#, 0),
+    ] {
+        let body = format!(r#"{{"spec": {{"versions": [{{"schema": {{"openAPIV3Schema": {{{keyword}}}}}}}]}}}}"#);
+        let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
+        assert_eq!(decoded.findings.len(), expected_findings, "{keyword}: {:?}", decoded.findings);
+    }
+}
+
+#[test]
 fn type_errors_have_gos_text() {
     for (version, kind, body, message) in [
         (

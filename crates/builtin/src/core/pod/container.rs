@@ -145,7 +145,12 @@ fn ephemeral(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let target = container.text("/targetContainerName");
     let mut others = spec.list("/containers").chain(spec.list("/initContainers"));
     let unknown = !target.is_empty() && !others.any(|other| other.text("/name") == target);
-    let there = NOT_EPHEMERAL.iter().filter(|member| container.get(member).is_some_and(|value| !value.is_empty()));
+    let is_set = |member: &str, value: &Json| match value {
+        Json::Null => false,
+        Json::Object(members) if member == "resources" => members.iter().any(|(_, value)| !value.is_null()),
+        _ => true,
+    };
+    let there = NOT_EPHEMERAL.iter().filter(|member| container.get(member).is_some_and(|value| is_set(member, value)));
     let set = there.map(|member| FieldError::forbidden(format!("{path}.{member}"), WHY));
     let check = Check::at(container, path).not_found_if(unknown, "targetContainerName", target).also(set).each(
         "volumeMounts",

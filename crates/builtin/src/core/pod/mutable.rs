@@ -7,6 +7,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::{Json, json};
 
+use super::status_errors;
 use super::{gated, qos, spec};
 use crate::network_rules::ip_errors;
 
@@ -203,7 +204,13 @@ fn status_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden("status.nominatedNodeName", why));
         }
     }
+    errors.extend(status_errors::report_errors(new));
     for (at, condition) in new.list("/status/conditions").enumerate() {
+        let observed = condition.integer("/observedGeneration").unwrap_or(0);
+        if observed < 0 {
+            let field = format!("status.conditions[{at}].observedGeneration");
+            errors.push(FieldError::invalid(field, &observed.into(), "must be a non-negative integer"));
+        }
         let kind = condition.text("/type");
         let why = qualified_name_faults(kind);
         let field = format!("status.conditions[{at}].Type");
@@ -231,5 +238,5 @@ fn status_errors(new: &Json, old: &Json) -> FieldErrors {
         let address = address.text("/ip");
         errors.extend(ip_errors(address, &format!("status.podIPs[{at}]")));
     }
-    errors
+    errors.and(status_errors::address_errors(new, old)).and(status_errors::user_errors(new))
 }

@@ -59,8 +59,7 @@ fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
         );
         return Err(forbidden(pod, &why));
     }
-    let sent = pod.text("/spec/preemptionPolicy");
-    if !sent.is_empty() && sent != policy {
+    if let Some(sent) = pod["spec"]["preemptionPolicy"].as_str().filter(|sent| *sent != policy) {
         let why = format!(
             "the string value of PreemptionPolicy ({sent}) must not be provided in pod spec; priority admission controller computed \
              {policy} from the given PriorityClass name"

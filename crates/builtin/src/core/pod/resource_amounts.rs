@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_schema::quantity;
@@ -55,15 +55,32 @@ impl<'a> PodClaims<'a> {
 
 pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources");
-    let mut errors = requirements(&container["resources"], &field, resource_errors);
-    let (mut seen, object) = (HashSet::new(), &container["resources"]);
-    for (at, claim) in object.list("/claims").enumerate() {
-        let (name, field) = (claim.text("/name"), format!("{field}.claims[{at}]"));
+    let errors = requirements(&container["resources"], &field, resource_errors);
+    let errors = errors.and(claim_errors(&container["resources"], claims, &field));
+    errors.and(resize_policies(spec, container, path))
+}
+
+/// Validates the claims that the resources of a container or a pod use. `path` is the path of the resources.
+fn claim_errors(resources: &Json, claims: &PodClaims<'_>, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    // The names of claims that are used as a whole, and the names and requests of the others.
+    let (mut whole, mut parts) = (HashSet::new(), HashSet::new());
+    for (at, claim) in resources.list("/claims").enumerate() {
+        let (name, request, field) = (claim.text("/name"), claim.text("/request"), format!("{path}.claims[{at}]"));
         if name.is_empty() {
             errors.push(FieldError::required(field, ""));
             continue;
         }
-        errors.duplicate_if(!seen.insert((name, claim.text("/request"))), &field, &name.into());
+        if whole.contains(name) {
+            errors.push(FieldError::duplicate(&field, &name.into()));
+        } else if request.is_empty() {
+            errors.duplicate_if(parts.iter().any(|(claim, _)| *claim == name), &field, &name.into());
+            whole.insert(name);
+        } else {
+            let why = name_errors(NameRule::Label, request, false);
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{field}.request"), request, why)));
+            errors.duplicate_if(!parts.insert((name, request)), &field, &format!("{name}/{request}").into());
+        }
         if !claims.names.contains(name) {
             errors.add(|| {
                 let mut error = FieldError::not_found(field, name);
@@ -74,7 +91,6 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
             });
         }
     }
-    errors.extend(resize_policies(spec, container, path));
     errors
 }
 
@@ -96,13 +112,13 @@ pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
             .refuse(!own && !made, || {
                 FieldError::invalid("", object, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
             })
-            .name("resourceClaimName", NameRule::Subdomain)
-            .name("resourceClaimTemplateName", NameRule::Subdomain)
+            .inside("resourceClaimName", |name| name.whole_is(NameRule::Subdomain))
+            .inside("resourceClaimTemplateName", |name| name.whole_is(NameRule::Subdomain))
     });
     all.done()
 }
 
-pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
+pub(super) fn of_pod(spec: &Json, claims: &PodClaims<'_>, path: &str) -> FieldErrors {
     if !spec.has("/resources") {
         return FieldErrors::default();
     }
@@ -120,6 +136,26 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
             errors
         }
     }));
+    errors.extend(claim_errors(object, claims, &field));
+    errors.extend(container_limit_errors(spec, path));
+    errors
+}
+
+/// Reports containers whose limits exceed the limits of their pod.
+fn container_limit_errors(spec: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    for (at, container) in spec.list("/containers").enumerate() {
+        for (name, limit) in container.members("/resources/limits") {
+            let (Some(own), Some(all)) = (limit.as_str(), spec["resources"]["limits"][name.as_str()].as_str()) else {
+                continue;
+            };
+            if quantity::nanos(own) > quantity::nanos(all) {
+                let field = format!("{path}.resources.containers[{at}][{name}].limits");
+                let why = format!("must be less than or equal to pod limits of {all}");
+                errors.push(FieldError::invalid_text(field, own, why));
+            }
+        }
+    }
     errors
 }
 

@@ -6,10 +6,11 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::validate::{NameRule, name_errors};
 use pintle_json::{Json, Map, json};
+use pintle_kinds::Strategy;
 use pintle_meta::GroupResource;
 use pintle_schema::quantity;
 
-use super::forbidden;
+use super::{Pod, forbidden};
 
 /// Applies the pod's RuntimeClass, or fails if the RuntimeClass does not exist or conflicts with
 /// the pod.
@@ -46,7 +47,8 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     let sent = pod["spec"]["overhead"].as_object().filter(|sent| !sent.is_empty());
     let given = class.and_then(|class| class.get("overhead")).filter(|given| !given.is_null());
     match (sent, given) {
-        (Some(_), None) => {
+        // kube-apiserver checks this after the validation, so the errors of the validation come first.
+        (Some(_), None) if Pod.validate_create(pod).is_empty() => {
             Err(forbidden(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
         }
         (Some(sent), Some(given))

@@ -28,11 +28,11 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
             let why = "ShareProcessNamespace and HostPID cannot both be enabled";
             FieldError::invalid("shareProcessNamespace", &true.into(), why)
         })
-        .also(sysctls(context, &field))
+        .also(sysctls(spec, &field))
         .known("fsGroupChangePolicy", &["Always", "OnRootMismatch"])
         .also(profiles(context, &field))
         .known("supplementalGroupsPolicy", &["Merge", "Strict"])
-        .known("seLinuxChangePolicy", &["MountOption", "Recursive"]);
+        .known("seLinuxChangePolicy", &["Recursive"]);
     check.done()
 }
 
@@ -124,6 +124,38 @@ fn app_armor(context: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
+/// Returns a message for each rule for Windows user names that `name` violates. A name can start with a domain.
+fn user_name_faults(name: &str) -> Vec<&'static str> {
+    const MAX_DOMAIN: usize = 256;
+    const MAX_USER: usize = 104;
+    match name.split('\\').collect::<Vec<_>>()[..] {
+        [""] => vec![" cannot be an empty string"],
+        _ if name.chars().any(char::is_control) => vec![" cannot contain control characters"],
+        [.., domain, user] if name.matches('\\').count() == 1 => {
+            let long = (domain.len() >= MAX_DOMAIN).then_some("'s Domain length must be under 256 characters");
+            long.into_iter().chain(plain_user_faults(user, MAX_USER)).collect()
+        }
+        [user] => plain_user_faults(user, MAX_USER),
+        _ => vec![" cannot contain more than one backslash"],
+    }
+}
+
+fn plain_user_faults(user: &str, most: usize) -> Vec<&'static str> {
+    let rules = [
+        (user.is_empty(), "'s User cannot be empty"),
+        (user.len() > most, "'s User length must not be longer than 104 characters"),
+        (
+            !user.is_empty() && user.chars().all(|c| c == '.' || c == ' '),
+            "'s User cannot contain only periods or spaces",
+        ),
+        (
+            user.contains(|c: char| "\"/\\:;|=,+*?<>@[]".contains(c)),
+            "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]",
+        ),
+    ];
+    rules.into_iter().filter(|(broken, _)| *broken).map(|(_, why)| why).collect()
+}
+
 fn windows(context: &Json, path: &str) -> FieldErrors {
     let all = Check::at(context, path).inside("windowsOptions", |check| {
         let options = check.object();
@@ -133,14 +165,30 @@ fn windows(context: &Json, path: &str) -> FieldErrors {
         let check = why.iter().fold(check, |check, why| {
             check.invalid_text_if(true, "gmsaCredentialSpecName", spec.unwrap_or_default(), why)
         });
-        ["gmsaCredentialSpec", "runAsUserName"].iter().fold(check, |check, key| {
-            check.invalid_text_if(text(key) == Some(""), *key, "", format_args!("{key} cannot be an empty string"))
-        })
+        let empty = text("gmsaCredentialSpec") == Some("");
+        let check =
+            check.invalid_text_if(empty, "gmsaCredentialSpec", "", "gmsaCredentialSpec cannot be an empty string");
+        let user = text("runAsUserName").unwrap_or("x");
+        let why = user_name_faults(user);
+        why.iter()
+            .fold(check, |check, why| check.invalid_text_if(true, "runAsUserName", user, format!("runAsUserName{why}")))
     });
     all.done()
 }
 
-fn sysctls(context: &Json, path: &str) -> FieldErrors {
+/// Returns the field that shares the namespace of a sysctl with the node.
+fn shared_namespace(spec: &Json, sysctl: &str) -> Option<&'static str> {
+    const IPC: [&str; 4] = ["kernel.sem", "kernel.shm", "kernel.msg", "fs.mqueue."];
+    let dotted = sysctl.replace('/', ".");
+    match () {
+        () if dotted.starts_with("net.") && spec.is_true("/hostNetwork") => Some("hostNetwork"),
+        () if IPC.iter().any(|ipc| dotted.starts_with(ipc)) && spec.is_true("/hostIPC") => Some("hostIPC"),
+        () => None,
+    }
+}
+
+fn sysctls(spec: &Json, path: &str) -> FieldErrors {
+    let context = &spec["securityContext"];
     let mut seen = HashSet::new();
     let duplicates: Vec<bool> = context.list("/sysctls").map(|sysctl| !seen.insert(sysctl.text("/name"))).collect();
     let all = Check::at(context, path).each("sysctls", |sysctl, at| {
@@ -153,7 +201,14 @@ fn sysctls(context: &Json, path: &str) -> FieldErrors {
         };
         let good = name.len() <= 253 && name.split(['.', '/']).all(part);
         let sysctl = sysctl.required("name").invalid_text_if(!name.is_empty() && !good, "name", name, SYSCTL);
-        sysctl.duplicate_if(good && duplicates[at], "name", &name.into())
+        let shared = shared_namespace(spec, name);
+        let why = format!("may not be specified when '{}' is true", shared.unwrap_or_default());
+        sysctl.duplicate_if(good && duplicates[at], "name", &name.into()).invalid_text_if(
+            shared.is_some(),
+            "name",
+            name,
+            why,
+        )
     });
     all.done()
 }

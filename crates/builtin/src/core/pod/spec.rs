@@ -85,7 +85,7 @@ fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
         }
         errors.extend(network::host_ports(spec, key, path));
     }
-    errors.extend(resource_amounts::of_pod(spec, path));
+    errors.extend(resource_amounts::of_pod(spec, &claims, path));
     errors.extend(network::host_network_ports(spec, path, matches!(owner, SpecOwner::Pod(_))));
     errors.extend(placement(spec, path).done());
     let all = spec.list("/volumes").map(|volume| (volume.text("/name"), volume)).collect();
@@ -109,6 +109,7 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
         .each("readinessGates", |gate, _| gate.qualified("conditionType"))
         .also(gates(spec, path))
         .also(affinity::spread(spec, path))
+        .also(super::operating_system::host_process_errors(spec, path))
         .also(security::own_users(spec, path))
         .also(network::hostname_override(spec, path))
         .name("serviceAccountName", NameRule::Subdomain)
@@ -131,6 +132,7 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
             let known = ["linux", "windows"];
             os.required("name").unsupported_if(!name.is_empty() && !known.contains(&name), "", &name.into(), &known)
         })
+        .also(super::operating_system::errors(spec, path))
 }
 
 fn gates(spec: &Json, path: &str) -> FieldErrors {

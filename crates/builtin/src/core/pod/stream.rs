@@ -5,6 +5,7 @@ use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::{Failure, Outcome, quoted};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::query::Query;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::{RequestTarget, Stream, StreamAnswer};
 use pintle_meta::GroupResource;
@@ -26,7 +27,18 @@ pub(super) fn of(subresource: Subresource) -> Option<Stream> {
 }
 
 fn log_options(query: &Query, _: &[String]) -> Outcome<Json> {
-    Ok(json!({"kind": "PodLogOptions", "apiVersion": "v1", "container": query.text("container")}))
+    let mut options = json!({"kind": "PodLogOptions", "apiVersion": "v1", "container": query.text("container")});
+    for name in ["sinceSeconds", "tailLines", "limitBytes"] {
+        if let Some(number) = query.integer(name)? {
+            options.set(name, number);
+        }
+    }
+    for name in ["sinceTime", "stream"] {
+        if let Some(text) = query.first(name) {
+            options.set(name, text);
+        }
+    }
+    Ok(options)
 }
 
 fn attach_options(query: &Query, _: &[String]) -> Outcome<Json> {
@@ -72,13 +84,17 @@ fn streams(kind: &str, query: &Query) -> Json {
 /// an unreachable kubelet. For the log of an unscheduled pod, returns an empty response.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
+    let errors = log_errors(options);
+    if target.subresource == Subresource::Log && !errors.is_empty() {
+        return Err(Failure::invalid_named("", "PodLogOptions", name, errors));
+    }
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
     if target.subresource != Subresource::PortForward {
         check_container(&pod, name, options.text("/container"))?;
     }
     let node = pod.text("/spec/nodeName");
     match (target.subresource, node) {
-        (Subresource::Log, "") => return Ok(StreamAnswer::Text("")),
+        (Subresource::Log, "") => return Ok(StreamAnswer::Empty),
         (_, "") => return Err(Failure::bad_request(format!("pod {name} does not have a host assigned"))),
         _ => (),
     }
@@ -86,6 +102,26 @@ fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outc
     let node = cluster.object(&nodes, "", node).ok_or_else(|| Failure::not_found(&nodes, node))?;
     let (address, port) = kubelet(&node)?;
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
+}
+
+fn log_errors(options: &Json) -> FieldErrors {
+    let number = |name: &str| options[name].as_i64();
+    let mut errors = FieldErrors::default();
+    let mut check = |name: &str, least: i64, why: &str| {
+        if let Some(number) = number(name).filter(|number| *number < least) {
+            errors.push(FieldError::invalid(name, &number.into(), why));
+        }
+    };
+    check("tailLines", 0, "must be greater than or equal to 0");
+    check("limitBytes", 1, "must be greater than 0");
+    if options.has("/sinceSeconds") && options.has("/sinceTime") {
+        let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+        errors.push(FieldError::forbidden("[]", why));
+    } else if let Some(seconds) = number("sinceSeconds").filter(|seconds| *seconds < 1) {
+        errors.push(FieldError::invalid("sinceSeconds", &seconds.into(), "must be greater than 0"));
+    }
+    errors.forbidden_if(options.has("/stream"), "stream", "may not be specified");
+    errors
 }
 
 /// Fails if the pod has no container with this name. If `container` is empty, the pod must have exactly one ordinary

@@ -152,7 +152,8 @@ pub(crate) fn host_path(object: &Json, field: &str) -> FieldErrors {
     }
 }
 
-fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
+/// Validates the metadata of a template for claims.
+pub(crate) fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, _) in metadata.members("/annotations") {
         let why = annotation_key_errors(key);
@@ -164,8 +165,35 @@ fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
             errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.labels"), text, why)));
         }
     }
+    // As in kube-apiserver, the errors contain the names of the Go fields.
+    let is_set = |key: &str| match &metadata[key] {
+        Json::Null => false,
+        Json::Number(number) => key != "generation" || number.as_i64() != Some(0),
+        Json::String(text) => !text.is_empty(),
+        _ => true,
+    };
+    let refused = NOT_IN_TEMPLATE.iter().filter(|key| is_set(key));
+    let names = refused.map(|key| if *key == "uid" { "uID" } else { *key });
+    errors.extend(names.map(|name| FieldError::forbidden(format!("{path}.{name}"), "cannot be set")));
     errors
 }
+
+/// The metadata that the template of a claim must not contain.
+const NOT_IN_TEMPLATE: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
 
 fn ephemeral(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     let field = format!("{path}.ephemeral");

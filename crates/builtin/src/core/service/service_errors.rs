@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pintle_apimachinery::validate::{
     FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors,
 };
-use pintle_json::Json;
+use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 
 use super::{families, port_key, traffic};
@@ -29,7 +29,8 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
     }
     let named = object.text("/spec/externalName").trim_end_matches('.');
     let named_errors = if external { name_errors(NameRule::Subdomain, named, false) } else { Vec::new() };
-    let set = |key: &str| object.at(&format!("/spec/{key}")).is_some_and(|value| !value.is_empty());
+    let set =
+        |key: &str| object.at(&format!("/spec/{key}")).is_some_and(|value| !value.is_null() && *value != json!([]));
     Check::of(object)
         .required_if(ports.is_empty() && !headless && !external, "spec.ports", "")
         .refuse(headless && matches!(kind, "NodePort" | "LoadBalancer"), || {
@@ -39,7 +40,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
                 format!("may not be set to 'None' for {kind} services"),
             )
         })
-        .forbidden_if(external && !address.is_empty(), "spec.clusterIPs", "may not be set for ExternalName services")
+        .forbidden_if(external && set("clusterIPs"), "spec.clusterIPs", "may not be set for ExternalName services")
         .forbidden_if(external && set("ipFamilies"), "spec.ipFamilies", "may not be set for ExternalName services")
         .refuse(external && set("ipFamilyPolicy"), || {
             FieldError::forbidden("spec.ipFamilyPolicy", "may not be set for ExternalName services")
