@@ -300,7 +300,7 @@ impl Request {
     /// - a create with `generateName`
     /// - a JSON patch, unless it tests `/metadata/resourceVersion` before any operation other than `test`
     /// - a POST to a subresource other than `binding`, `eviction` and `token`
-    /// - a POST or PATCH to a proxy
+    /// - a write to a proxy, such as a POST or PUT
     ///
     /// After a lost connection, only requests that are safe to repeat are retried.
     ///
