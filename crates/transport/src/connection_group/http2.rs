@@ -98,12 +98,16 @@ impl Http2 {
             head.headers.remove(name);
         }
         let length = body.size_hint().exact();
-        if let Some(length) = length.filter(|length| *length > 0 || has_body(&head.method)) {
-            head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
-        }
-        let request = Request::from_parts(head, ());
         let whole = body.take_whole();
         let is_empty = whole.as_ref().is_some_and(Bytes::is_empty) || body.is_end_stream() && whole.is_none();
+        if let Some(length) = if is_empty { Some(0) } else { length } {
+            // Replace the caller's value, because a server rejects a wrong length.
+            head.headers.remove(CONTENT_LENGTH);
+            if length > 0 || has_body(&head.method) {
+                head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+            }
+        }
+        let request = Request::from_parts(head, ());
         let (answer, mut stream) = self.sender.send_request(request, is_empty)?;
         match whole {
             _ if is_empty => {}
