@@ -153,6 +153,20 @@ async fn content_length_is_the_length_of_the_body() {
     assert_eq!(lengths, [None, Some("3"), Some("0"), Some("2"), Some("3")], "only the last length is unknown");
 }
 
+/// The `Content-Length` is the length of the response to a GET (RFC 9110, section 8.6).
+#[tokio::test]
+async fn response_without_body_is_not_too_large() {
+    for (method, status) in [(Method::HEAD, 200), (Method::GET, 204)] {
+        let (client, _) = serve(move |_, mut respond| async move {
+            let head = Response::builder().status(status).header("content-length", "9999999999").body(()).unwrap();
+            respond.send_response(head, true).unwrap();
+        })
+        .await;
+        let answer = soon(client.verb(method.clone()).abs_path(["/x"]).max_retries(0).raw()).await;
+        assert!(answer.as_ref().is_ok_and(Bytes::is_empty), "{method} {status}: {answer:?}");
+    }
+}
+
 /// The server does not read the body. A client that reads its stream of chunks faster than the server reads the body
 /// would use more and more memory.
 #[tokio::test]
