@@ -90,11 +90,12 @@ pub enum ReflectorError {
     /// The server accepted a streaming list but did not complete it. The reflector sends a paged list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server returned an older state than in a previous response. The server may lag behind other servers, so the
-    /// reflector first requests the newest state. If the server returns older states at least three times over a
-    /// minute, the reflector assumes that the server was restored from a backup. After such a restore, the cache
-    /// changes to the older state. Before its first list, the reflector accepts no older state and waits for the server
-    /// to reach [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// The server returned an older state than in a previous response, or a watch delivered an older revision than the
+    /// one at which it was opened. The server may lag behind other servers, so the reflector first requests the newest
+    /// state. If the server returns older states at least three times over a minute, the reflector assumes that the
+    /// server was restored from a backup. After such a restore, the cache changes to the older state. Before its first
+    /// list, the reflector accepts no older state and waits for the server to reach
+    /// [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]

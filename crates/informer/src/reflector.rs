@@ -2,6 +2,7 @@
 
 mod initial;
 mod list;
+mod silence;
 mod streaming;
 mod watch;
 
@@ -13,6 +14,7 @@ use pintle_ratelimit::{Backoff, Jitter};
 
 use self::initial::Initial;
 use self::list::Pages;
+use self::silence::Silence;
 use self::streaming::PAUSES;
 use self::watch::Stream;
 
@@ -52,6 +54,8 @@ const RESTORE_ANSWERS: u32 = 3;
 /// | open watch | no answer, up to five times in a row | delay, open watch |
 /// | open watch | another error | delay, new round |
 /// | watch | end, lost connection, silence for too long | open watch at the last revision; without revisions, list |
+/// | reopened watch | the second consecutive end without an event or bookmark | new round |
+/// | watch | an event or bookmark below the revision at which the watch was opened | delay, new round |
 /// | watch | end within 1 s without any event, or for the sixth time in a row | delay, open watch at the last revision |
 /// | watch | 429 | delay, open watch at the last revision |
 /// | watch | expired, another error, malformed event | delay, new round |
@@ -68,6 +72,14 @@ const RESTORE_ANSWERS: u32 = 3;
 ///
 /// After a server was restored from a backup, its revisions are older than the last known revision, so the reflector
 /// requests the newest state. If the server returns older states for a minute, the reflector accepts an older state.
+/// The restored server accepts a watch at the last known revision, but sends no event until it has reached this
+/// revision. Therefore, the reflector lists if a watch delivers an older revision than the one at which the watch was
+/// opened. The reflector also lists after silent watches. A watch is silent if it ends without an event or bookmark. At
+/// least two consecutive watches must have been silent, for at least one minute in total. Watches of unchanged
+/// resources are also silent if the server sends no bookmarks. Therefore, the minimum silence doubles after each such
+/// list, up to two hours. A bookmark resets it to one minute. If the server reaches the last known revision before the
+/// reflector lists, the reflector does not notice the restore.
+///
 /// The revision of the outputs never decreases, except after a restore. A list after a restore does not contain objects
 /// that were created after the backup. A recreated object has a different uid than the previous object.
 ///
@@ -126,6 +138,7 @@ pub struct Reflector<T> {
     short_watches: u32,
     bookmark_gap: Option<Duration>,
     silent_watches: u32,
+    silence: Silence,
     /// The current failure, and the time of the first failure since the last success.
     trouble: Option<(ReflectorError, Instant)>,
 }
@@ -227,6 +240,7 @@ enum Phase<T> {
     Streaming(Stream, Initial<T>),
     OpeningWatch {
         timeout: Duration,
+        is_reopened: bool,
     },
     Watching(Stream),
     /// `until` is `None` if the clock cannot represent the end of the delay.
@@ -264,6 +278,7 @@ impl<T: Object> Reflector<T> {
             short_watches: 0,
             bookmark_gap: None,
             silent_watches: 0,
+            silence: Silence::default(),
             trouble: None,
             config,
         }
@@ -297,7 +312,9 @@ impl<T: Object> Reflector<T> {
             (Phase::Streaming(_, initial), Input::TimedOut) => {
                 Step { discarded: initial.into_objects(), ..self.streaming_failed(now) }
             }
-            (Phase::OpeningWatch { timeout }, Input::Opened(answer)) => self.watch_opened(now, timeout, answer),
+            (Phase::OpeningWatch { timeout, is_reopened }, Input::Opened(answer)) => {
+                self.watch_opened(now, timeout, is_reopened, answer)
+            }
             (Phase::Watching(stream), Input::Received(event)) => self.watched(now, stream, event),
             (Phase::Watching(stream), Input::TimedOut) => self.watch_timed_out(now, stream),
             (phase, input) => {
@@ -371,6 +388,7 @@ impl<T: Object> Reflector<T> {
 
     /// Resets the delays after a complete list, unless a watch has failed since the last successful watch.
     fn list_succeeded(&mut self) {
+        self.silence.end();
         if !self.watch_failed {
             self.delays.reset();
         }

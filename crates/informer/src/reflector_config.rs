@@ -63,7 +63,8 @@ pub struct ReflectorConfig {
     /// bookmarks about every minute, so the limit is about a minute and a half. After each silent watch, the limit
     /// doubles until a bookmark arrives. If a server sends no bookmarks, only the first two or three quiet watches are
     /// therefore reopened unnecessarily. After two or three silent watches, the limit exceeds the normal timeout of a
-    /// watch plus `watch_grace`.
+    /// watch plus `watch_grace`. After consecutive silent watches, the reflector lists the resource, as
+    /// [`Reflector`](crate::reflector::Reflector) describes.
     pub watch_idle_timeout: Option<Duration>,
     /// The maximum time that a watch may stay open after its timeout. If a watch stays open for longer, its connection
     /// is considered dead, and the reflector reopens the watch. The default is 30 seconds.

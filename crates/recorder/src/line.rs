@@ -75,6 +75,9 @@ pub(crate) struct Failure {
     message: String,
     status: Option<Box<Status>>,
     retry_after: Option<Duration>,
+    /// Absent if `false`, and in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    earlier_may_have_acted: Option<bool>,
     method: Option<String>,
     url: Option<String>,
 }
@@ -89,6 +92,7 @@ enum Kind {
     Timeout,
     Transport,
     Unauthenticated,
+    Unprocessed,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -299,6 +303,7 @@ impl From<&ApiError> for Failure {
             ErrorKind::Timeout(cause) => (Kind::Timeout, cause.to_string()),
             ErrorKind::Transport(cause) => (Kind::Transport, cause.to_string()),
             ErrorKind::Unauthenticated(cause) => (Kind::Unauthenticated, cause.to_string()),
+            ErrorKind::Unprocessed(cause) => (Kind::Unprocessed, cause.to_string()),
             // Record an unknown kind of error as a decode error. The reflector lists again after a decode error,
             // as after most errors.
             _ => (Kind::Decode, error.to_string()),
@@ -309,6 +314,7 @@ impl From<&ApiError> for Failure {
             message,
             status: error.status().cloned().map(Box::new),
             retry_after: error.retry_after,
+            earlier_may_have_acted: error.earlier_may_have_acted.then_some(true),
             method: line.map(|line| line.method.to_string()),
             url: line.map(|line| line.url.to_string()),
         }
@@ -317,7 +323,7 @@ impl From<&ApiError> for Failure {
 
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
-        let Failure { kind, message, status, retry_after, method, url } = failure;
+        let Failure { kind, message, status, retry_after, earlier_may_have_acted, method, url } = failure;
         let request =
             method.zip(url).map(|(method, url)| RequestLine { method: method.into(), url: url.into() }.into());
         let error = match (kind, status) {
@@ -328,12 +334,77 @@ impl From<Failure> for ApiError {
             (Kind::Timeout, _) => Self::timeout(message),
             (Kind::Transport, _) => Self::transport(message),
             (Kind::Unauthenticated, _) => ErrorKind::Unauthenticated(cause(message)).into(),
+            (Kind::Unprocessed, _) => ErrorKind::Unprocessed(cause(message)).into(),
             (Kind::Decode | Kind::Status, _) => Self::decode(message),
         };
-        Self { request, retry_after, ..error }
+        let earlier_may_have_acted = earlier_may_have_acted.unwrap_or_default();
+        Self { request, retry_after, earlier_may_have_acted, ..error }
     }
 }
 
 fn cause(message: String) -> Cause {
     Box::<dyn Error + Send + Sync>::from(message).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::mem::discriminant;
+
+    use super::*;
+
+    /// Returns at least one error of each kind.
+    fn kinds() -> Vec<ErrorKind> {
+        let cause = || cause("reset".into());
+        vec![
+            ErrorKind::Connect { refused: true, cause: cause() },
+            ErrorKind::Connect { refused: false, cause: cause() },
+            ErrorKind::Decode(cause()),
+            ErrorKind::InvalidRequest(cause()),
+            ErrorKind::Status(Box::new(Status { code: 503, message: "later".into(), ..Status::default() })),
+            ErrorKind::Timeout(cause()),
+            ErrorKind::Transport(cause()),
+            ErrorKind::Unauthenticated(cause()),
+            ErrorKind::Unprocessed(cause()),
+        ]
+    }
+
+    #[test]
+    fn recorded_errors_equal_the_original() {
+        for kind in kinds() {
+            for earlier_may_have_acted in [false, true] {
+                let retry_after = Some(Duration::from_secs(7));
+                let error = ApiError { earlier_may_have_acted, retry_after, ..kind.clone().into() };
+                let line = json(&Failure::from(&error));
+                let replayed = ApiError::from(read::<Failure>(&line).unwrap());
+                assert_eq!(discriminant(&replayed.kind), discriminant(&error.kind), "{error:?}");
+                assert_eq!(replayed.to_string(), error.to_string());
+                assert_eq!(replayed.is_unanswered(), error.is_unanswered(), "{error:?}");
+                assert_eq!(replayed.may_have_acted(), error.may_have_acted(), "{error:?}");
+                assert_eq!(replayed.earlier_may_have_acted, earlier_may_have_acted);
+                assert_eq!(replayed.retry_after, retry_after);
+            }
+        }
+    }
+
+    /// `ErrorKind` is non-exhaustive, so the compiler does not report a kind that this crate does not know.
+    #[test]
+    fn every_error_kind_is_tested() {
+        let source = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../meta/src/error.rs")).unwrap();
+        let (_, variants) = source.split_once("pub enum ErrorKind {\n").unwrap();
+        let (variants, _) = variants.split_once("\n}\n").unwrap();
+        let names = |text: &str| -> String { text.chars().take_while(char::is_ascii_alphanumeric).collect() };
+        let variants = variants.lines().filter_map(|line| line.strip_prefix("    "));
+        let variants = variants.map(names).filter(|name| !name.is_empty());
+        let mut tested: Vec<_> = kinds().iter().map(|kind| names(&format!("{kind:?}"))).collect();
+        tested.dedup();
+        assert_eq!(variants.collect::<Vec<_>>(), tested);
+    }
+
+    #[test]
+    fn error_in_an_older_recording_has_no_doubt() {
+        let line = br#"{"kind":"Timeout","message":"late","status":null,"retryAfter":null,"method":null,"url":null}"#;
+        let error = ApiError::from(read::<Failure>(line).unwrap());
+        assert!(matches!(error.kind, ErrorKind::Timeout(_)) && !error.earlier_may_have_acted, "{error:?}");
+    }
 }

@@ -265,7 +265,7 @@ impl Request {
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
-                value.set_sensitive([AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, SET_COOKIE].contains(&name));
+                value.set_sensitive(is_secret(&name));
                 self.parts.headers.insert(name, value);
                 self
             }
@@ -300,7 +300,7 @@ impl Request {
     /// - a create with `generateName`
     /// - a JSON patch, unless it tests `/metadata/resourceVersion` before any operation other than `test`
     /// - a POST to a subresource other than `binding`, `eviction` and `token`
-    /// - a POST or PATCH to a proxy
+    /// - a write to a proxy, such as a POST or PUT
     ///
     /// After a lost connection, only requests that are safe to repeat are retried.
     ///
@@ -486,6 +486,11 @@ pintle_meta::debug_struct!(Request |self| {
     fault = self.parts.fault,
     ..
 });
+
+/// Returns `true` if the values of this header are credentials or cookies.
+pub(crate) fn is_secret(name: &HeaderName) -> bool {
+    [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, SET_COOKIE].contains(name)
+}
 
 fn join_all<S: AsRef<str>>(start: &str, segments: impl IntoIterator<Item = S>) -> String {
     segments.into_iter().fold(path::join([start]), |joined, segment| path::join([joined.as_str(), segment.as_ref()]))

@@ -38,8 +38,9 @@ use crate::error::Error;
 ///   DELETE with a precondition, or a server-side apply. Repeating a guarded write does not change the cluster again.
 /// - An accumulating write could silently take effect twice if it were repeated. Accumulating writes are creates of a
 ///   generated name, all other JSON patches, and POST requests to a subresource other than `binding`, `eviction` and
-///   `token`. POST and PATCH requests to a proxy also accumulate, because the application behind the proxy may process
-///   a request twice. client-go repeats accumulating writes after all 5xx responses with `Retry-After`.
+///   `token`. All writes to a proxy also accumulate, because the application behind the proxy decides what a second
+///   request does, even for a PUT or DELETE. client-go repeats accumulating writes after all 5xx responses with
+///   `Retry-After`.
 /// - Other POST requests, such as the create of a named object, either fail or do no harm when they are repeated.
 /// - As in client-go, a failed connection attempt is not retried. The caller can safely repeat the request after a
 ///   failed connection attempt, with its own deadline and back-off. A request that has missed its deadline is not
@@ -197,6 +198,13 @@ const PROXY: &str = "proxy";
 const REPEATABLE_POSTS: [&str; 4] = ["", "binding", "eviction", "token"];
 
 impl Repetition {
+    /// Returns `true` if a request with status 401 may be sent again with other credentials. The API server checks the
+    /// credentials before it processes a request. However, the 401 of a request to a proxy may come from the program
+    /// behind the proxy, which may have processed the request.
+    pub(crate) fn may_follow_401(method: &Method, subresource: &str) -> bool {
+        subresource != PROXY || is_read(method)
+    }
+
     /// Returns `true` if repeating the request does not change anything.
     fn changes_nothing(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
@@ -206,8 +214,7 @@ impl Repetition {
     pub(crate) fn of(method: &Method, subresource: &str, headers: &HeaderMap, body: &Body) -> Self {
         let fields = || BodyFields::of(body).unwrap_or_default();
         let is_guarded = match method.as_str() {
-            "GET" | "HEAD" | "OPTIONS" => return Self::Harmless,
-            "PUT" | "DELETE" if subresource == PROXY => return Self::Unsafe,
+            _ if is_read(method) => return Self::Harmless,
             _ if subresource == PROXY => return Self::Accumulates,
             "PUT" => fields().metadata.has_resource_version(),
             "PATCH" if is_json_patch(headers) => {
@@ -225,6 +232,10 @@ impl Repetition {
         };
         if is_guarded { Self::Guarded } else { Self::Unsafe }
     }
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 /// Returns `true` if `body` creates an object with a `generateName`.
@@ -465,8 +476,8 @@ mod tests {
             (Method::POST, "restart", Repetition::Accumulates),
             (Method::PUT, "status", Repetition::Guarded),
             (Method::GET, "proxy", Repetition::Harmless),
-            (Method::PUT, "proxy", Repetition::Unsafe),
-            (Method::DELETE, "proxy", Repetition::Unsafe),
+            (Method::PUT, "proxy", Repetition::Accumulates),
+            (Method::DELETE, "proxy", Repetition::Accumulates),
             (Method::POST, "proxy", Repetition::Accumulates),
             (Method::PATCH, "proxy", Repetition::Accumulates),
         ] {

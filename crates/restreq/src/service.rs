@@ -9,13 +9,14 @@ use tower_service::Service;
 
 use crate::client::RestClient;
 use crate::error::Error;
+use crate::request::is_secret;
 use crate::stream::ByteStream;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Sends an `http::Request` with the credentials, retries and metrics of the client. Only the path and the query of the
-/// URI are used. If the response has an error status, it is returned as [`Error::Status`]. The response body is
-/// streamed.
+/// URI are used. Headers with credentials or cookies are marked as sensitive. If the response has an error status, it
+/// is returned as [`Error::Status`]. The response body is streamed.
 ///
 /// # Examples
 ///
@@ -44,6 +45,9 @@ impl Service<Request<Bytes>> for RestClient {
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let mut request = self.verb(head.method).request_uri(target);
         request.parts.headers = head.headers;
+        for (_, value) in request.parts.headers.iter_mut().filter(|(name, _)| is_secret(name)) {
+            value.set_sensitive(true);
+        }
         if !body.is_empty() {
             request = request.body(body);
         }

@@ -1,6 +1,7 @@
 //! Sends reviews to webhooks over HTTPS, with the error messages of kube-apiserver.
 
 mod http_status;
+mod redirect;
 mod tls;
 
 use std::error::Error;
@@ -136,8 +137,9 @@ async fn follow(
         let (connection, response) = request(target, &uri, method.clone(), sent, address).await?;
         let status = response.status();
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let location = location.filter(|location| !location.is_empty());
         if let (301 | 302 | 303 | 307 | 308, Some(location)) = (status.as_u16(), location) {
-            let to = redirected(&uri, &location)?;
+            let to = redirect::resolve(&uri, &location)?;
             let from = std::mem::replace(&mut uri, to);
             address = address.filter(|_| uri.authority() == from.authority());
             if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
@@ -161,15 +163,6 @@ fn parse(url: &str) -> Result<Uri, String> {
         (Some("https"), None) => Err("http: no Host in request URL".into()),
         (scheme, _) => Err(format!("unsupported protocol scheme {:?}", scheme.unwrap_or_default())),
     }
-}
-
-fn redirected(from: &Uri, location: &str) -> Result<Uri, String> {
-    if location.contains("://") {
-        return parse(location);
-    }
-    let authority = from.authority().map_or("", |authority| authority.as_str());
-    let slash = if location.starts_with('/') { "" } else { "/" };
-    parse(&format!("https://{authority}{slash}{location}"))
 }
 
 struct Connection(AbortHandle);

@@ -94,7 +94,10 @@ mod tests {
         noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |current| current.push('5'));
         let read_cache = cache.clone();
         let reader = thread::spawn(move || sender.send(read_cache.undecodable().len()));
-        assert!(receiver.try_recv().is_err(), "the commit is not recorded yet");
+        while cache.noted.waiting.load(Ordering::SeqCst) == 0 {
+            assert!(receiver.try_recv().is_err(), "the commit is not recorded yet");
+            thread::yield_now();
+        }
         cache.noted.reach(noting.writer.stamp());
         assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).expect("the reader still waits"), 0);
         drop(noting);

@@ -94,7 +94,7 @@ impl<T: Object> Reflector<T> {
         self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });
-        Step { output, ..self.open_watch().into() }
+        Step { output, ..self.open_watch(false).into() }
     }
 
     fn list_failed(&mut self, now: Instant, pages: Pages<T>, error: ApiError) -> Step<T> {

@@ -122,8 +122,9 @@ impl<T: Object> Reflector<T> {
         self.version_unavailable = false;
         self.list_succeeded();
         self.resource_version.clone_from(&resource_version);
+        let stream = stream.after_list(now, resource_version.clone());
         let output = Some(Output::Replaced { objects: initial.into_objects(), resource_version });
-        Step { output, ..self.watch(stream.after_list(now)) }
+        Step { output, ..self.watch(stream) }
     }
 
     fn receive_initial(&mut self, stream: Stream, initial: Initial<T>) -> Step<T> {

@@ -21,12 +21,16 @@ const UNANSWERED_WATCHES: u32 = 5;
 
 /// The assumed minimum interval between two bookmarks, as in kube-apiserver. Two bookmarks may arrive shortly after
 /// each other, even if the server sends bookmarks rarely.
-const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+pub(super) const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
+    /// The revision at which the watch was opened.
+    start: String,
+    /// Whether another watch was opened since the last list.
+    is_reopened: bool,
     last_received: Instant,
     bookmarked: Option<Instant>,
     bookmark_gap: Option<Duration>,
@@ -37,23 +41,29 @@ pub(super) struct Stream {
 }
 
 impl<T: Object> Reflector<T> {
-    pub(super) fn open_watch(&mut self) -> Command {
+    pub(super) fn open_watch(&mut self, is_reopened: bool) -> Command {
         let timeout = self.watch_timeout();
-        self.phase = Phase::OpeningWatch { timeout };
+        self.phase = Phase::OpeningWatch { timeout, is_reopened };
         Command::Watch(self.watch_options(self.resource_version.clone(), timeout))
     }
 
     /// Opens the next watch at the last known revision. If no revision is known, this method lists the resource,
     /// because a watch without a revision does not report earlier deletions.
     pub(super) fn resume_watch(&mut self) -> Command {
-        if self.has_revision() { self.open_watch() } else { self.begin_round() }
+        if self.has_revision() { self.open_watch(true) } else { self.begin_round() }
     }
 
     fn has_revision(&self) -> bool {
         !matches!(self.resource_version.as_str(), "" | "0")
     }
 
-    pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
+    pub(super) fn watch_opened(
+        &mut self,
+        now: Instant,
+        timeout: Duration,
+        is_reopened: bool,
+        answer: Result<(), ApiError>,
+    ) -> Step<T> {
         let error = match answer {
             Ok(()) => {
                 // Opening a watch clears the current failure, except for `VeryShortWatch`. A `VeryShortWatch` is
@@ -62,7 +72,7 @@ impl<T: Object> Reflector<T> {
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = !self.has_revision();
                 let stream = self.stream(now, timeout, is_synthetic);
-                return self.watch(stream);
+                return self.watch(Stream { is_reopened, ..stream });
             }
             Err(error) => error,
         };
@@ -84,9 +94,16 @@ impl<T: Object> Reflector<T> {
         let error = match event {
             Some(Ok(WatchEvent::Error(status))) => ApiError::from(*status),
             Some(Ok(event)) => {
+                if let Some(error) = stream.goes_back(&event) {
+                    self.was_successful(now, &stream);
+                    return self.delay_watch(now, Some(error), Then::Round);
+                }
                 self.trouble = None;
                 if matches!(event, WatchEvent::Bookmark(_)) {
                     self.silent_watches = 0;
+                    self.silence.reset();
+                } else {
+                    self.silence.end();
                 }
                 self.bookmark_gap = stream.record_event(now, &event).or(self.bookmark_gap);
                 let output = self.accept(&mut stream, event);
@@ -141,6 +158,8 @@ impl<T: Object> Reflector<T> {
         Stream {
             opened: now,
             until,
+            start: self.resource_version.clone(),
+            is_reopened: false,
             last_received: now,
             bookmarked: None,
             bookmark_gap: None,
@@ -172,13 +191,7 @@ impl<T: Object> Reflector<T> {
     }
 
     fn accept(&mut self, stream: &mut Stream, event: WatchEvent<T>) -> Option<Output<T>> {
-        let version = match &event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
-                object.resource_version()
-            }
-            WatchEvent::Bookmark(Bookmark { resource_version, .. }) => resource_version,
-            WatchEvent::Error(_) => return None,
-        };
+        let version = revision(&event)?;
         stream.is_synthetic &= matches!(event, WatchEvent::Added(_));
         if !stream.is_synthetic {
             version::advance(&mut self.resource_version, version);
@@ -194,7 +207,10 @@ impl<T: Object> Reflector<T> {
 
     fn watch_ended(&mut self, now: Instant, stream: &Stream) -> Step<T> {
         if self.was_successful(now, stream) {
-            return self.resume_watch().into();
+            // If the server was restored from a backup, the last revision may be in the future.
+            let is_silent = stream.is_reopened && !stream.has_news;
+            let lists = is_silent && self.silence.watch_ended(now, stream.opened);
+            return if lists { self.begin_round() } else { self.resume_watch() }.into();
         }
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
@@ -215,8 +231,15 @@ impl<T: Object> Reflector<T> {
 }
 
 impl Stream {
-    pub(super) fn after_list(self, now: Instant) -> Self {
-        Self { opened: now, last_received: now, has_news: true, is_synthetic: false, ..self }
+    pub(super) fn after_list(self, now: Instant, start: String) -> Self {
+        Self { opened: now, start, last_received: now, has_news: true, is_synthetic: false, ..self }
+    }
+
+    /// Returns an error if the server has gone back to an older state, because the event is older than the start of the
+    /// watch. An event may be older than an earlier event, because some sources do not send events in order.
+    fn goes_back<T: Object>(&self, event: &WatchEvent<T>) -> Option<ReflectorError> {
+        let returned = revision(event).filter(|returned| version::is_older(returned, &self.start))?;
+        Some(ReflectorError::WentBack { returned: returned.into(), known: self.start.clone() })
     }
 
     /// Records an event. From the second bookmark on, this method returns the longest time between two bookmarks.
@@ -229,6 +252,17 @@ impl Stream {
         let gap = now.saturating_duration_since(self.bookmarked.replace(now)?);
         self.bookmark_gap = self.bookmark_gap.max(Some(gap));
         self.bookmark_gap
+    }
+}
+
+/// Returns the revision of an event, or `None` for an error.
+fn revision<T: Object>(event: &WatchEvent<T>) -> Option<&str> {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            Some(object.resource_version())
+        }
+        WatchEvent::Bookmark(Bookmark { resource_version, .. }) => Some(resource_version),
+        WatchEvent::Error(_) => None,
     }
 }
 

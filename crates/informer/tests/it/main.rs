@@ -25,6 +25,7 @@ mod panics;
 mod pipeline;
 mod prefix;
 mod reflector;
+mod restored;
 mod rows;
 mod selection;
 mod simulated;

@@ -1,14 +1,15 @@
 //! Tests that a replay returns the recorded responses.
 
-use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+use std::{fs, io};
 
 use pintle_informer::{Compact, InformerConfig, Namespaces, ReflectorConfig, SharedInformer, Subscription};
 use pintle_meta::{
-    ApiResource, Bookmark, ListOptions, ListPart, ListWatch, ObjectMeta, Oversized, PartialObject, RawObject, Reason,
-    Scope, WatchEvent,
+    ApiResource, Bookmark, ErrorKind, ListOptions, ListPart, ListWatch, ObjectMeta, Oversized, PartialObject,
+    RawObject, Reason, Scope, WatchEvent,
 };
 use pintle_recorder::{Recorder, Recording};
 use pintle_testing::{Break, Collection, CollectionConfig, Outcome, Verb};
@@ -406,4 +407,36 @@ fn recorded_lines_are_ordered_by_number_and_time() {
         .collect();
     assert!(requests.is_sorted(), "by time");
     assert_eq!(requests.iter().map(|(_, number)| *number).collect::<Vec<_>>(), (1..=2000).collect::<Vec<_>>());
+}
+
+/// The reflector repeats the watch, because the server has not processed it. After any other failure, it would list.
+#[tokio::test(start_paused = true)]
+async fn unprocessed_watch_is_replayed_without_a_list() {
+    let (directory, source) = (Directory::new(), pods(&["a"]));
+    let file = directory.file("incident");
+    let lasts = Duration::from_secs(60);
+    let recorder = Recorder::create(source.clone(), &file, LARGE).unwrap();
+    let written = recorder.written();
+    let informer = SharedInformer::new(recorder, config(false));
+    let events = informer.subscribe();
+    informer.start();
+    let incident = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let refused = ErrorKind::Unprocessed(Arc::new(io::Error::other("refused stream")));
+        source.faults().next_of(Verb::Watch, [Outcome::Fails(refused.into())]);
+        source.break_watches(Break::End);
+        for name in ["b", "c"] {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            source.put(pod(name, "x"));
+        }
+    };
+    let (original, ()) = tokio::join!(timed_events(events, lasts), incident);
+    informer.shutdown().await;
+    written.await.unwrap();
+    assert_eq!(original.len(), 3, "{original:?}");
+
+    let informer = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), config(false));
+    let events = informer.subscribe();
+    informer.start();
+    assert_eq!(timed_events(events, lasts).await, original);
 }

@@ -21,8 +21,8 @@ use crate::watch::Watch;
 /// delivered, but the watch uses their revisions when it resumes.
 ///
 /// A `RetryWatch` sends at most one request per second. If requests fail repeatedly, the pause between requests grows
-/// up to 30 s, plus random jitter of up to the same length. If the server requests a longer pause, the `RetryWatch`
-/// uses the requested pause.
+/// up to 30 s, plus random jitter of up to the same length. An event, a bookmark, or a watch that lasts for a second
+/// resets the pause. If the server requests a longer pause, the `RetryWatch` uses the requested pause.
 ///
 /// A `RetryWatch` does not spawn a task, so it makes progress only while it is polled. The watch is closed when the
 /// `RetryWatch` is dropped.
@@ -49,6 +49,8 @@ pub struct RetryWatch<T> {
     state: State<T>,
     not_before: Option<Instant>,
     backoff: Backoff,
+    /// Whether a watch has delivered an event or a bookmark, or has lasted for at least `MIN_INTERVAL`.
+    was_successful: bool,
     done: bool,
 }
 
@@ -57,7 +59,8 @@ enum State<T> {
     /// A future that opens the next watch. The future is stored here, so that the request is not cancelled when the
     /// future of `next` is dropped.
     Opening(Opening<T>),
-    Open(Box<Watch<T, ApiError>>),
+    /// A watch, and the time at which it was opened.
+    Open(Box<Watch<T, ApiError>>, Instant),
 }
 
 /// A future that sends a watch request, and returns the request's start time and its result.
@@ -84,7 +87,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
             ..options.clone()
         };
         let (state, backoff) = (State::Closed, pauses());
-        Ok(RetryWatch { api: self.clone(), options, state, not_before: None, backoff, done: false })
+        let api = self.clone();
+        Ok(RetryWatch { api, options, state, not_before: None, backoff, was_successful: false, done: false })
     }
 }
 
@@ -128,6 +132,11 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Err(ApiError::invalid_request("the watch has ended after an error"))
     }
 
+    /// Returns `true` if a watch has delivered an event or a bookmark, or has lasted for at least a second.
+    pub(super) fn was_successful(&self) -> bool {
+        self.was_successful
+    }
+
     fn open(&self) -> Opening<T> {
         let (api, options, not_before) = (self.api.clone(), self.options.clone(), self.not_before);
         Box::pin(async move {
@@ -156,13 +165,27 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
             )));
         }
         self.options.resource_version = revision.to_owned();
-        self.backoff.reset();
+        self.succeed();
         Some(event).filter(|event| !matches!(event, WatchEvent::Bookmark(_))).map(Ok)
+    }
+
+    fn succeed(&mut self) {
+        self.was_successful = true;
+        self.backoff.reset();
+    }
+
+    /// Closes the current watch. On a quiet resource, a watch that has lasted is successful without events.
+    fn close(&mut self) {
+        if let State::Open(_, opened) = std::mem::replace(&mut self.state, State::Closed)
+            && opened.elapsed() >= MIN_INTERVAL
+        {
+            self.succeed();
+        }
     }
 
     /// Closes the current watch after an error. Returns the error if it would also occur on a retry.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
-        self.state = State::Closed;
+        self.close();
         if is_lasting(&error) {
             self.done = true;
             return Some(Err(error));
@@ -190,17 +213,17 @@ impl<T: Object + DeserializeOwned> Stream for RetryWatch<T> {
                     self.not_before = begun.checked_add(MIN_INTERVAL);
                     match opened {
                         Ok(events) => {
-                            self.state = State::Open(Box::new(events));
+                            self.state = State::Open(Box::new(events), Instant::now());
                             None
                         }
                         Err(error) => self.end(error),
                     }
                 }
-                State::Open(events) => match ready!(Pin::new(&mut **events).poll_next(cx)) {
+                State::Open(events, _) => match ready!(Pin::new(&mut **events).poll_next(cx)) {
                     Some(Ok(event)) => self.take(event),
                     Some(Err(error)) => self.end(error),
                     None => {
-                        self.state = State::Closed;
+                        self.close();
                         None
                     }
                 },

@@ -74,9 +74,12 @@ impl<T: Object + DeserializeOwned> Api<T> {
                         return Ok(Some(object));
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
-                    Some(Ok(_)) => pauses.reset(),
+                    Some(Ok(_)) => {}
                     // Changes that the watch missed are included in the next list.
                     Some(Err(error)) if error.is_expired() => {
+                        if watch.was_successful() {
+                            pauses.reset();
+                        }
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
                     Some(Err(error)) => return Err(error),

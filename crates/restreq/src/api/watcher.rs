@@ -22,7 +22,7 @@ use super::{Api, RetryWatch, retry_watch};
 /// pages.
 ///
 /// After an error, the watcher pauses and then lists all objects again. The pause is at least one second and grows with
-/// consecutive errors.
+/// consecutive errors. An event, a bookmark, or a watch that lasts for a second resets the pause.
 ///
 /// A watcher does not spawn a task, so it makes progress only while it is polled. The watch is closed when the watcher
 /// is dropped.
@@ -197,16 +197,18 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                 },
             },
             State::Watch(watch) => match ready!(Pin::new(&mut **watch).poll_next(cx)) {
-                Some(Ok(event)) => {
-                    self.pauses.reset();
-                    match event {
-                        WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
-                        WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
-                        // Unreachable, because a `RetryWatch` returns no bookmarks and no error events.
-                        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
+                Some(Ok(event)) => match event {
+                    WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
+                    WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
+                    // Unreachable, because a `RetryWatch` returns no bookmarks and no error events.
+                    WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
+                },
+                Some(Err(error)) => {
+                    if watch.was_successful() {
+                        self.pauses.reset();
                     }
+                    return Poll::Ready(Err(error));
                 }
-                Some(Err(error)) => return Poll::Ready(Err(error)),
                 None => {
                     self.state = State::Idle;
                     None

@@ -99,7 +99,7 @@ impl<'a> Retrying<'a> {
     }
 
     /// Returns new credentials after the server has rejected `rejected`, or `None` if no other credentials are
-    /// available or the request cannot be sent again.
+    /// available or the request cannot or must not be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
         // The caller has set the `Authorization` header, so the server has not rejected the client's credentials.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
@@ -107,10 +107,11 @@ impl<'a> Retrying<'a> {
         }
         let renewed = self.request.parts.client.shared.credentials.after_refusal(rejected).await;
         let renewed = renewed.map_err(|source| Error::Auth { request: self.line.clone(), source });
-        if self.retry.may_replay() {
+        let subresource = self.request.subresource_of_path().unwrap_or_default();
+        if self.retry.may_replay() && Repetition::may_follow_401(&self.request.parts.method, &subresource) {
             return renewed;
         }
-        // The request cannot be sent again, so return the response. The next request will use the new credentials.
+        // The request is not sent again, so return the response. The next request will use the new credentials.
         renewed.err().inspect(|error| tracing::warn!("{error}"));
         Ok(None)
     }

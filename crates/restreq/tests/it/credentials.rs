@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PemSource, Secret};
 use pintle_restreq::{AuthError, Error, RestClient};
 use serde_json::json;
@@ -57,6 +58,37 @@ async fn rejected_token_is_reread_and_retried_if_changed() {
     let error = soon(client.get().send()).await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 401);
     assert_eq!(server.seen().len(), 4, "the same token is not sent twice");
+}
+
+/// The 401 may come from the program behind the proxy, which may have acted. A GET changes nothing.
+#[tokio::test]
+async fn proxied_write_with_401_is_not_repeated() {
+    const PROXIED: &str = "/api/v1/namespaces/a/services/b/proxy/pay";
+    for (method, path, is_repeated) in [
+        (Method::POST, PROXIED, false),
+        (Method::PATCH, PROXIED, false),
+        (Method::PUT, PROXIED, false),
+        (Method::DELETE, PROXIED, false),
+        (Method::POST, "/api/v1/nodes/b/proxy/run", false),
+        (Method::GET, PROXIED, true),
+        (Method::POST, "/api/v1/namespaces/a/pods", true),
+    ] {
+        let server = Server::start([Reply::ok(), Reply::json(401, r#"{"error":"wrong password"}"#)]).await;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "one").unwrap();
+        let mut config = server.config();
+        config.token_file = Some(file.path().into());
+        let client = RestClient::new(config).unwrap();
+        soon(client.get().send()).await.unwrap();
+        std::fs::write(file.path(), "two").unwrap();
+        let outcome = soon(client.verb(method.clone()).abs_path([path]).body("x").send()).await;
+        assert_eq!(outcome.is_ok(), is_repeated, "{method} {path}: {outcome:?}");
+        if let Err(error) = outcome {
+            assert_eq!(error.status().unwrap().code, 401, "{error}");
+            soon(client.get().send()).await.unwrap();
+        }
+        assert_eq!(shown(&server), ["one", "one", "two"], "{method} {path}");
+    }
 }
 
 /// In older versions, kubectl wrote both an auth provider and a client certificate to a kubeconfig.

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use pintle_meta::{ClientConfig, PemSource};
 use pintle_restreq::RestClient;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -136,6 +136,35 @@ async fn bodies_larger_than_the_window_arrive() {
     assert_eq!(stored[0].0["content-length"], "300000");
     assert!(!stored[1].0.contains_key("content-length"));
     assert!(stored.iter().all(|(_, body)| *body == whole));
+}
+
+/// A caller can set a wrong length. A server resets a stream whose body has another length.
+#[tokio::test]
+async fn content_length_is_the_length_of_the_body() {
+    let (client, _, stored) = storing().await;
+    for (method, body) in [(Method::GET, ""), (Method::POST, "abc"), (Method::POST, ""), (Method::DELETE, "ab")] {
+        soon(client.verb(method).header("content-length", "5").body(body).send()).await.unwrap();
+    }
+    let streamed = stream::iter([Ok(Bytes::from_static(b"abc"))]);
+    soon(client.post().header("content-length", "3").body_stream(streamed).send()).await.unwrap();
+    let stored = stored.lock().unwrap();
+    let lengths: Vec<_> = stored.iter().map(|(headers, _)| headers.get("content-length")).collect();
+    let lengths: Vec<_> = lengths.iter().map(|length| length.map(|length| length.to_str().unwrap())).collect();
+    assert_eq!(lengths, [None, Some("3"), Some("0"), Some("2"), Some("3")], "only the last length is unknown");
+}
+
+/// The `Content-Length` is the length of the response to a GET (RFC 9110, section 8.6).
+#[tokio::test]
+async fn response_without_body_is_not_too_large() {
+    for (method, status) in [(Method::HEAD, 200), (Method::GET, 204)] {
+        let (client, _) = serve(move |_, mut respond| async move {
+            let head = Response::builder().status(status).header("content-length", "9999999999").body(()).unwrap();
+            respond.send_response(head, true).unwrap();
+        })
+        .await;
+        let answer = soon(client.verb(method.clone()).abs_path(["/x"]).max_retries(0).raw()).await;
+        assert!(answer.as_ref().is_ok_and(Bytes::is_empty), "{method} {status}: {answer:?}");
+    }
 }
 
 /// The server does not read the body. A client that reads its stream of chunks faster than the server reads the body

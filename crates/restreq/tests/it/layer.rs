@@ -39,8 +39,8 @@ impl Service<Request<TransportBody>> for Signing {
     }
 
     fn call(&mut self, mut request: Request<TransportBody>) -> Self::Future {
-        let secrets = ["authorization", "proxy-authorization", "cookie"].map(|name| request.headers().get(name));
-        for secret in secrets.into_iter().flatten() {
+        let secrets = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+        for secret in secrets.into_iter().flat_map(|name| request.headers().get_all(name)) {
             assert!(secret.is_sensitive(), "printing the headers must not show it");
         }
         let login = request.headers().get("authorization");
@@ -209,6 +209,27 @@ async fn client_is_a_tower_service() {
     assert_eq!((&*seen.uri, seen.header("x-a"), &seen.body[..]), ("/api/v1?dryRun=All", Some("b"), &b"body"[..]));
     let stream = soon(client.call(Request::new(Bytes::new()))).await.unwrap().into_body();
     assert_eq!(soon(stream.try_collect::<Vec<_>>()).await.unwrap(), ["{}"], "a layer's body is a stream");
+}
+
+#[tokio::test]
+async fn secret_headers_of_a_tower_request_are_sensitive() {
+    let server = Server::start([]).await;
+    let layer = TransportLayer::new(layer_fn(|inner: TransportService| Signing { inner, seen: Arc::default() }));
+    let mut client =
+        RestClient::new(RestClientConfig { transport_layer: Some(layer), ..server.config().into() }).unwrap();
+    let headers = [
+        ("authorization", "Bearer t"),
+        ("proxy-authorization", "Basic eA=="),
+        ("cookie", "a=b"),
+        ("cookie", "c=d"),
+        ("set-cookie", "e=f"),
+    ];
+    let request = headers.into_iter().fold(Request::get("/x"), |request, (name, value)| request.header(name, value));
+    soon(client.call(request.body(Bytes::new()).unwrap())).await.unwrap();
+    let seen = &server.seen()[0].headers;
+    for (name, value) in headers {
+        assert!(seen.get_all(name).iter().any(|sent| sent == value), "{name}: {value}");
+    }
 }
 
 /// A service without connections, which responds when it has received the whole body.

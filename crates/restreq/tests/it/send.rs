@@ -243,6 +243,18 @@ async fn post_to_unknown_subresource_is_not_repeated_after_502() {
 }
 
 #[tokio::test]
+async fn write_to_a_proxy_is_not_repeated_after_502() {
+    for (method, sent) in
+        [(Method::GET, 2), (Method::PUT, 1), (Method::DELETE, 1), (Method::POST, 1), (Method::PATCH, 1)]
+    {
+        let server = Server::start([Reply::later(502, 0)]).await;
+        let request = server.client().verb(method.clone()).abs_path(["/api/v1/namespaces/a/services/b/proxy/orders"]);
+        let outcome = soon(request.send()).await;
+        assert_eq!((server.seen().len(), outcome.is_ok()), (sent, sent == 2), "{method}");
+    }
+}
+
+#[tokio::test]
 async fn unsent_retry_keeps_the_doubt_about_a_write() {
     let server = Server::start([Reply::later(504, 0)]).await;
     let mut config = server.config();

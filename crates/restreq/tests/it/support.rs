@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use pintle_meta::ClientConfig;
 use pintle_restreq::RestClient;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Sleep;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -58,6 +59,8 @@ pub(crate) enum End {
     Cut,
     /// The body never ends.
     Stall,
+    /// The last chunk follows after two seconds, and then the body ends properly.
+    Late,
 }
 
 impl Reply {
@@ -268,7 +271,8 @@ async fn serve(
                 answer = answer.header(name, value);
             }
             let chunks = chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
-            Ok(answer.body(ScriptedBody { chunks, end, flushed: false }).unwrap())
+            let pause = Box::pin(tokio::time::sleep(Duration::from_secs(2)));
+            Ok(answer.body(ScriptedBody { chunks, end, pause, flushed: false }).unwrap())
         }
     }
 }
@@ -276,6 +280,8 @@ async fn serve(
 struct ScriptedBody {
     chunks: VecDeque<Bytes>,
     end: End,
+    /// The pause before the last chunk of a late body.
+    pause: Pin<Box<Sleep>>,
     /// Whether all data has been flushed since the last write.
     flushed: bool,
 }
@@ -290,12 +296,15 @@ impl http_body::Body for ScriptedBody {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
+        if matches!(self.end, End::Late) && self.chunks.len() == 1 {
+            ready!(self.pause.as_mut().poll(cx));
+        }
         if let Some(chunk) = self.chunks.pop_front() {
             self.flushed = false;
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
         match self.end {
-            End::Proper => Poll::Ready(None),
+            End::Proper | End::Late => Poll::Ready(None),
             End::Cut => Poll::Ready(Some(Err(Broken))),
             End::Stall => Poll::Pending,
         }

@@ -6,6 +6,7 @@ use pintle_meta::{ApiError, DynamicObject, ErrorKind, ObjectMeta, WatchEvent, Wa
 use pintle_restreq::{Api, RetryWatch};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
@@ -119,6 +120,16 @@ async fn retry_watch_paces_its_restarts() {
         assert!(events.is_err(), "{reply:?}: there is no event");
         assert!((1..=most).contains(&server.seen().len()), "{reply:?}: {}", server.seen().len());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_watch_pauses_briefly_after_a_lasting_watch() {
+    let _clock = steady_clock();
+    let lasting = (0..8).map(|_| Reply::watch(&[failing(504)], End::Late));
+    let server = Server::start(lasting.chain([Reply::watch(&[frame("ADDED", "5")], End::Stall)])).await;
+    let started = Instant::now();
+    watch(&server).next().await.unwrap().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -253,6 +264,19 @@ async fn immediately_expired_revisions_are_listed_with_pauses() {
     let waited = tokio::time::timeout(Duration::from_secs(10), api.wait_for("ns/a", |it| it.is_some())).await;
     assert!(waited.is_err(), "{waited:?}");
     assert!((4..=10).contains(&server.seen().len()), "{}", server.seen().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_for_pauses_briefly_on_a_quiet_resource() {
+    let _clock = steady_clock();
+    let bookmark = frame("BOOKMARK", "4");
+    for watch in [Reply::watch(&[bookmark, failing(410)], End::Proper), Reply::watch(&[failing(410)], End::Late)] {
+        let quiet = (0..8).flat_map(|_| [list("3", json!([])), watch.clone()]);
+        let server = Server::start(quiet.chain([list("9", json!([object("8", json!({}))]))])).await;
+        let started = Instant::now();
+        dynamic(&server).wait_for("ns/a", |it| it.is_some()).await.unwrap();
+        assert!(started.elapsed() < Duration::from_secs(60), "{watch:?}: {:?}", started.elapsed());
+    }
 }
 
 /// Some servers do not support field selectors and therefore return all objects.

@@ -115,6 +115,20 @@ async fn watcher_continues_after_an_error_with_growing_pauses() {
     assert!(started.elapsed() >= Duration::from_secs(3), "{:?}", started.elapsed());
 }
 
+/// On a quiet resource, a watch delivers no events until its revision expires.
+#[tokio::test(start_paused = true)]
+async fn pauses_stay_short_on_a_quiet_resource() {
+    let _clock = steady_clock();
+    for watch in [Reply::watch(&[CHANGES[2], EXPIRED], End::Proper), Reply::watch(&[EXPIRED], End::Late)] {
+        let server = Server::start((0..8).flat_map(|_| [page(&[], "", 10), watch.clone()])).await;
+        let started = Instant::now();
+        let events = watcher(&server, &ListOptions::default()).map(|event| text(event.unwrap()));
+        let lists = events.filter(|event| std::future::ready(event == "init")).take(8);
+        assert_eq!(lists.count().await, 8);
+        assert!(started.elapsed() < Duration::from_secs(60), "{watch:?}: {:?}", started.elapsed());
+    }
+}
+
 #[tokio::test]
 async fn adapters_select_objects() {
     for (select, expected) in [

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use h2::client::{self, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 use thiserror::Error;
 use tokio::runtime::Handle;
@@ -84,12 +84,13 @@ impl Http2 {
         if let Err(source) = poll_fn(|cx| self.sender.poll_ready(cx)).await {
             return Err(SendError { source: failure(source, &self.reads), is_unsent: true });
         }
+        let is_head = *request.method() == Method::HEAD;
         let answer = match self.start(std::mem::take(request)) {
             Ok(answer) => answer.await,
             Err(error) => Err(error),
         };
         let answer = answer.map_err(|error| SendError { source: failure(error, &self.reads), is_unsent: false })?;
-        Ok(ResponseBody::new(answer, self.reads.clone()))
+        Ok(ResponseBody::new(answer, is_head, self.reads.clone()))
     }
 
     fn start(&mut self, request: Request<RequestBody>) -> Result<ResponseFuture, h2::Error> {
@@ -98,12 +99,16 @@ impl Http2 {
             head.headers.remove(name);
         }
         let length = body.size_hint().exact();
-        if let Some(length) = length.filter(|length| *length > 0 || has_body(&head.method)) {
-            head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
-        }
-        let request = Request::from_parts(head, ());
         let whole = body.take_whole();
         let is_empty = whole.as_ref().is_some_and(Bytes::is_empty) || body.is_end_stream() && whole.is_none();
+        if let Some(length) = if is_empty { Some(0) } else { length } {
+            // Replace the caller's value, because a server rejects a wrong length.
+            head.headers.remove(CONTENT_LENGTH);
+            if length > 0 || has_body(&head.method) {
+                head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+            }
+        }
+        let request = Request::from_parts(head, ());
         let (answer, mut stream) = self.sender.send_request(request, is_empty)?;
         match whole {
             _ if is_empty => {}
@@ -176,16 +181,21 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
 pub(crate) struct ResponseBody {
     stream: RecvStream,
     reads: Arc<Reads>,
-    /// The `Content-Length` minus the number of bytes that were read.
+    /// The length of the body minus the number of bytes that were read, or `None` if the length is unknown.
     left: Option<u64>,
     /// Whether all data of the response was read, so that only the trailers are missing.
     is_read: bool,
 }
 
 impl ResponseBody {
-    fn new(response: Response<RecvStream>, reads: Arc<Reads>) -> Response<Self> {
+    /// `is_head` is `true` for the response to a HEAD request.
+    fn new(response: Response<RecvStream>, is_head: bool, reads: Arc<Reads>) -> Response<Self> {
+        // The `Content-Length` of a response without a body is the length of the response to a GET request.
+        let is_empty = is_head
+            || matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+            || response.body().is_end_stream();
         let length = response.headers().get(CONTENT_LENGTH);
-        let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        let left = if is_empty { Some(0) } else { length.and_then(|length| length.to_str().ok()?.parse().ok()) };
         response.map(|stream| Self { stream, reads, left, is_read: false })
     }
 
