@@ -219,9 +219,9 @@ impl<K: RequestKey> Requests<K> {
     }
 
     fn shorten_backoff(&self, key: K, priority: i32) {
-        let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the current delay is already shorter than [`EARLY_RETRY`], `enqueue` keeps the delay, and no early retry
-        // is counted.
+        // If the current delay is already shorter than [`EARLY_RETRY`], `enqueue` keeps the delay. If the retry is
+        // already queued, `enqueue` drops the delay, because the queue absorbs retries. Neither is an early retry.
+        let early = AddOptions { priority, after: Some(EARLY_RETRY), kind: DelayKind::Retry, ..AddOptions::default() };
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }

@@ -15,12 +15,13 @@ pub enum Added {
 }
 
 /// The reason for a delay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayKind {
     /// The key has failed, and the delay is the back-off before its retry.
     Retry,
     /// The key has not failed, and will be processed again after the delay.
+    #[default]
     Reminder,
 }
 

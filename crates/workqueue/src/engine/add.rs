@@ -47,6 +47,7 @@ impl<K: Eq> Engine<K> {
         hash: u32,
         key: &mut Option<K>,
         after: Duration,
+        kind: DelayKind,
         priority: i32,
         now: &Now<'_>,
     ) -> Added {
@@ -54,7 +55,7 @@ impl<K: Eq> Engine<K> {
             return self.refuse();
         }
         let ticket = self.entry(hash, key, now);
-        self.add_ticket_after(ticket, after, priority, now)
+        self.add_ticket_after(ticket, after, kind, priority, now)
     }
 
     pub(crate) fn replace_after(
@@ -139,12 +140,19 @@ impl<K> Engine<K> {
         self.make_dirty(ticket, priority, now)
     }
 
-    pub(super) fn add_ticket_after(&mut self, ticket: Ticket, after: Duration, priority: i32, now: &Now<'_>) -> Added {
+    pub(super) fn add_ticket_after(
+        &mut self,
+        ticket: Ticket,
+        after: Duration,
+        kind: DelayKind,
+        priority: i32,
+        now: &Now<'_>,
+    ) -> Added {
         self.observe(|observer| observer.retried(after));
         if after.is_zero() {
             self.add_ticket(ticket, priority, now)
         } else {
-            self.delay(ticket, now.after(after), DelayKind::Reminder, priority, now)
+            self.delay(ticket, now.after(after), kind, priority, now)
         }
     }
 

@@ -85,7 +85,7 @@ impl<K> Engine<K> {
         match self.mode {
             None => {
                 self.fire_if_due(ticket, now);
-                self.add_ticket_after(ticket, after, priority, now)
+                self.add_ticket_after(ticket, after, DelayKind::Reminder, priority, now)
             }
             Some(_) => self.refuse(),
         }
