@@ -135,6 +135,22 @@ async fn generation_deletion_and_trigger_end_a_backoff_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_long_after_failures_end_any_number_of_backoffs() {
+    let (sites, calls) = (sites_named(&["x"]), Recorder::new());
+    calls.plan("x", |_| Err(ReconcileError::new("no")));
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    // The delay is now more than 600 s.
+    pass(700.0).await;
+    calls.take();
+    for _ in 0..20 {
+        touch(&sites, "x");
+        pass(6.0).await;
+        assert_eq!(calls.take(), ["x"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn other_changes_end_a_backoff_unless_right_after_failure() {
     assert!(after(|sites, _| touch(sites, "x"), 6.0).await < 0.1);
     let shortly_after = after(|sites, _| touch(sites, "x"), 1.0).await;
