@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use pintle_leaderelect::Leadership;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{AddOptions, Added, WorkItem};
+use pintle_workqueue::{AddOptions, Added, DelayKind, WorkItem};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -200,7 +200,7 @@ impl<K: RequestKey> Worker<K> {
             }
             Some(delay) => {
                 let outcome = self.forget(item, Outcome::RequeueAfter);
-                let requeue = AddOptions { after: Some(delay), ..requeue };
+                let requeue = AddOptions { after: Some(delay), kind: DelayKind::Requeue, ..requeue };
                 (outcome, Some(self.queue.add_with(item.key().clone(), requeue)))
             }
         };

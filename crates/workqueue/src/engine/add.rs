@@ -184,10 +184,16 @@ impl<K> Engine<K> {
     }
 
     /// Returns the kind of a key's delay after a delay of kind `kind` has been added. If the key already has a pending
-    /// retry, the delay remains a retry, so that [`DelayPolicy::Respect`] still applies.
+    /// retry, the delay remains a retry, so that [`DelayPolicy::Respect`] still applies. If the key already has a
+    /// pending reminder, a requeue does not change the kind, because the caller of the reminder relies on the delay.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
-        if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
+        match (record.kind, kind) {
+            _ if !record.state.has(State::WAITING) => kind,
+            (DelayKind::Retry, _) => DelayKind::Retry,
+            (DelayKind::Reminder, DelayKind::Requeue) => DelayKind::Reminder,
+            _ => kind,
+        }
     }
 
     pub(super) fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {

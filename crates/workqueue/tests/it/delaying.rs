@@ -143,6 +143,24 @@ fn absorbed_kind_of_delay_does_not_outlive_a_queued_key() {
 }
 
 #[test]
+fn add_cancels_a_requeue_but_no_merged_reminder() {
+    for (first, second, is_kept) in [
+        (DelayKind::Requeue, DelayKind::Requeue, false),
+        (DelayKind::Reminder, DelayKind::Requeue, true),
+        (DelayKind::Requeue, DelayKind::Reminder, true),
+    ] {
+        let (queue, clock) = queue();
+        for kind in [first, second] {
+            queue.add_with("a", AddOptions { after: Some(SECOND), kind, ..AddOptions::default() });
+        }
+        queue.add("a");
+        assert_eq!(take(&queue), Some("a"));
+        clock.advance(SECOND);
+        assert_eq!(take(&queue), is_kept.then_some("a"), "{first:?}, {second:?}");
+    }
+}
+
+#[test]
 fn retries_and_reminders_can_have_different_policies() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());

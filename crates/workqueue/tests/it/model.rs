@@ -40,7 +40,7 @@ fn op() -> impl Strategy<Value = Op> {
     let key = 0..6u16;
     let millis = 0..40u64;
     let priority = -1..3i32;
-    let kind = prop_oneof![Just(DelayKind::Retry), Just(DelayKind::Reminder)];
+    let kind = prop_oneof![Just(DelayKind::Retry), Just(DelayKind::Reminder), Just(DelayKind::Requeue)];
     let mode =
         prop_oneof![Just(ShutdownMode::FinishBacklog), Just(ShutdownMode::FinishInFlight), Just(ShutdownMode::Abandon)];
     prop_oneof![
