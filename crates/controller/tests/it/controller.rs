@@ -502,6 +502,25 @@ async fn first_tick_comes_after_the_caches_synced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tick_replaces_a_requeue_and_keeps_other_delays() {
+    let (ticks, with_source) = ([0.0, 60.0, 120.0, 180.0], [0.0, 60.0, 100.0, 120.0, 180.0]);
+    for (source, expected) in [(None, &ticks[..]), (Some(100.0), &with_source)] {
+        let calls = Recorder::new();
+        calls.plan("a", |_| Ok(Action::requeue_after(Duration::from_secs(150))));
+        let builder = Controller::named("timed").source(Every::new(Duration::from_secs(60), key("a")));
+        let builder = match source {
+            None => builder,
+            Some(seconds) => builder.source(After(seconds)),
+        };
+        let controller = builder.reconciler(calls.clone());
+        let _running = run(&controller).await;
+        pass(200.0).await;
+        let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
+        assert_eq!(times, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn timer_does_not_reset_the_back_off() {
     let calls = Recorder::new();
     calls.plan("timed", |_| Err(pintle_controller::ReconcileError::new("never")));
