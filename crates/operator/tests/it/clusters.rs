@@ -11,7 +11,7 @@ use pintle_operator::{Action, Context, Controller, OperatorError};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{free_address, get};
+use crate::http::{UNREACHABLE, free_address, get};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish, soon};
 
 fn controller() -> pintle_operator::ControllerBuilder<Website> {
@@ -55,7 +55,7 @@ async fn unreachable_cluster_does_not_stop_the_others() {
 #[tokio::test]
 async fn own_unreachable_cluster_does_not_stop_the_others() {
     let edge = World::with_site("shop").await;
-    let home = Cluster::connect(ClientConfig::new(format!("http://{}", free_address().await))).unwrap();
+    let home = Cluster::connect(ClientConfig::new(UNREACHABLE)).unwrap();
     let address = free_address().await;
     let manager = pintle_operator::Manager::new("website-controller", home.clone()).install::<Website>();
     let manager = manager.serve(address).controller(controller().name("website-home").reconcile(publish));

@@ -7,6 +7,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::soon;
 
+/// The URL of a server that does not exist. Binding port 0 never returns this privileged port.
+pub(crate) const UNREACHABLE: &str = "http://127.0.0.1:1";
+
 pub(crate) async fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }

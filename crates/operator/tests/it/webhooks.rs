@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{free_address, get};
+use crate::http::{UNREACHABLE, free_address, get};
 use crate::support::{ConfigMap, Running, Spec, Website, World, eventually, publish, soon};
 
 const NAME: &str = "website-controller";
@@ -137,7 +137,7 @@ async fn webhooks_are_served_and_registered() {
 #[tokio::test]
 async fn changed_authority_is_registered_again() {
     let (setup, edge) = (Setup::new().await, World::start().await);
-    let unreachable = Cluster::connect(ClientConfig::new(format!("http://{}", free_address().await))).unwrap();
+    let unreachable = Cluster::connect(ClientConfig::new(UNREACHABLE)).unwrap();
     let manager = setup.manager().install_in::<Website>(&unreachable).install_in::<Website>(&edge.cluster);
     let running = Running::start(manager);
     let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
