@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::http::{free_address, get};
+use crate::http::{get, listen};
 use crate::support::{Running, World, eventually, soon};
 
 /// The environment variable that marks the child process.
@@ -36,8 +36,8 @@ async fn child() -> Result<()> {
             writeln!(std::io::stdout(), "called")?;
             Ok(Action::await_change())
         });
-    let address = free_address().await;
-    let running = Running::start(world.manager().serve(address).controller(controller));
+    let (listener, address) = listen().await;
+    let running = Running::start(world.manager().serve_on(listener).controller(controller));
     let informer = eventually("the page shows the object", async || {
         let json: Value = serde_json::from_str(&get(address, "/debug.json").await?.1).ok()?;
         Some(json["informers"][0].clone()).filter(|informer| informer["undecodable"] == 1)
