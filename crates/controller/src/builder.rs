@@ -95,11 +95,11 @@ impl<K: RequestKey> Builder<K> {
 
     /// Reconciles the keys that `handler` returns for each event of `objects`.
     ///
-    /// An event can shorten or end the backoff of a key whose last reconciliation failed. With [`EnqueueObject`] and
-    /// [`EnqueueOwner`], an event usually only shortens the backoff, because the failed reconciliation may have caused
-    /// the event itself. With other handlers, an event ends the backoff immediately. Events end a key's backoff at most
-    /// ten times until the key succeeds. [`ControllerConfig::queue`] lists the exact rules for shortening and ending a
-    /// backoff.
+    /// An event ends the backoff of a key whose last reconciliation failed. There is an exception for events that arrive
+    /// during the reconciliation or up to 5 s after its failure, because the reconciliation may have caused them. With
+    /// [`EnqueueObject`] and [`EnqueueOwner`], such an event usually only shortens the backoff. With other handlers, such
+    /// an event ends the backoff. Such events shorten or end a key's backoff at most ten times until the key succeeds.
+    /// [`ControllerConfig::queue`] lists the exact rules for shortening and ending a backoff.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         let relation = Relation::of(&handler);
         self.source(KindSource::new(objects.into(), handler, relation))

@@ -68,9 +68,10 @@ pub struct ControllerConfig<K = ObjectKey> {
     ///   5 s later. A change that is attributed to the reconciliation does not end the delay, but shortens it to 30 s.
     ///   A change that is attributed to the reconciliation never shortens a delay that the server or the reconciler
     ///   requested. A change to another [watched](crate::Builder::watches) object ends the delay. Under these rules,
-    ///   changes shorten or end a key's delay at most ten times before the key succeeds. A reconciler that writes and
-    ///   then fails therefore still backs off.
-    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. If a
+    ///   changes during a reconciliation or up to 5 s after its failure shorten or end a key's delay at most ten times
+    ///   before the key succeeds. A reconciler that writes and then fails therefore still backs off. The number of
+    ///   later changes that end a delay is not limited.
+    /// - A new generation, a creation or a deletion of the reconciled object always ends the delay immediately. If a
     ///   [`Trigger`](crate::Trigger) or a custom source adds a key, the key's delay also ends immediately.
     pub queue: Option<QueueSetup<K>>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's metric series are removed when its

@@ -166,7 +166,8 @@ impl<K: RequestKey> ReconcileRequest<K> {
 }
 
 /// The result of a successful reconciliation, like controller-runtime's `Result`. The action determines when the key is
-/// reconciled again if nothing changes.
+/// reconciled again if nothing changes. As in controller-runtime, each action replaces the key's last action. Delays
+/// that a [`Source`](crate::Source) has requested stay pending.
 ///
 /// # Examples
 ///
@@ -185,12 +186,13 @@ pub struct Action {
 }
 
 impl Action {
-    /// Reconciles the key again only when it changes.
+    /// Reconciles the key again only when it changes. An older [`requeue_after`](Self::requeue_after) no longer applies.
     pub const fn await_change() -> Self {
         Self { requeue_after: None }
     }
 
-    /// Reconciles the key again after the delay `after`. If the key changes earlier, it is reconciled immediately.
+    /// Reconciles the key again after the delay `after`. If the key changes earlier, it is reconciled immediately, and
+    /// the delay ends.
     ///
     /// If `after` is zero, the rate limiter determines the delay, like `Requeue: true` in controller-runtime. By
     /// default, the first delay is 5 ms. Each further requeue with a zero delay doubles the delay, up to 1000 s. A

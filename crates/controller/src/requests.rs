@@ -147,8 +147,9 @@ impl<K: RequestKey> Requests<K> {
         self.add_with(key, AddOptions::default());
     }
 
-    /// Queues `key` after the delay `after`, or earlier if the key is also added without a delay. If the controller is
-    /// not running, the key is reconciled at the start of its next run.
+    /// Queues `key` after the delay `after`. Adding the key without a delay cancels the delay only if a retry of the key
+    /// is pending. If the key has several delays, including a requeue or a retry, only the earliest delay applies. If
+    /// the controller is not running, the key is reconciled at the start of its next run.
     pub fn add_after(&self, key: K, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
@@ -219,9 +220,9 @@ impl<K: RequestKey> Requests<K> {
     }
 
     fn shorten_backoff(&self, key: K, priority: i32) {
-        let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the current delay is already shorter than [`EARLY_RETRY`], `enqueue` keeps the delay, and no early retry
-        // is counted.
+        // If the current delay is already shorter than [`EARLY_RETRY`], `enqueue` keeps the delay. If the retry is
+        // already queued, `enqueue` drops the delay, because the queue absorbs retries. Neither is an early retry.
+        let early = AddOptions { priority, after: Some(EARLY_RETRY), kind: DelayKind::Retry, ..AddOptions::default() };
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }

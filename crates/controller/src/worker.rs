@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use pintle_leaderelect::Leadership;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{AddOptions, Added, WorkItem};
+use pintle_workqueue::{AddOptions, Added, DelayKind, WorkItem};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -200,7 +200,7 @@ impl<K: RequestKey> Worker<K> {
             }
             Some(delay) => {
                 let outcome = self.forget(item, Outcome::RequeueAfter);
-                let requeue = AddOptions { after: Some(delay), ..requeue };
+                let requeue = AddOptions { after: Some(delay), kind: DelayKind::Requeue, ..requeue };
                 (outcome, Some(self.queue.add_with(item.key().clone(), requeue)))
             }
         };
@@ -251,7 +251,7 @@ impl<K: RequestKey> Worker<K> {
                 added
             }
             Some(after) => {
-                let retry = AddOptions { priority, rate_limited: true, after: None };
+                let retry = AddOptions { priority, rate_limited: true, ..AddOptions::default() };
                 let added = self.queue.add_with(key.clone(), retry);
                 // No worker can take the key before `postpone` is called, because the key is in flight until the item
                 // is dropped.
@@ -279,9 +279,9 @@ impl<K: RequestKey> Worker<K> {
     /// Retries a key after user code outside of the reconciler has panicked: the limiter, the error's `Display` or the
     /// future's `Drop`.
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
-        let retry = AddOptions { priority, rate_limited: true, after: None };
+        let retry = AddOptions { priority, rate_limited: true, ..AddOptions::default() };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
-            let later = AddOptions { priority, rate_limited: false, after: Some(DELAY_WITHOUT_LIMITER) };
+            let later = AddOptions { priority, after: Some(DELAY_WITHOUT_LIMITER), ..AddOptions::default() };
             self.queue.add_with(key.clone(), later)
         });
         self.metrics.count(Outcome::Panic);

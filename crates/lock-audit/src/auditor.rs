@@ -34,6 +34,21 @@ pub struct LockAuditor<L> {
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Why a read of the lock failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// The record cannot be parsed.
+    Malformed,
+    /// The lock cannot be read.
+    Unreadable,
+}
+
+impl Trouble {
+    fn of(error: &ApiError) -> Self {
+        if matches!(error.kind, ErrorKind::Decode(_)) { Self::Malformed } else { Self::Unreadable }
+    }
+}
+
 impl<L: Lock> LockAuditor<L> {
     /// Creates an auditor for `lock`. The auditor does nothing until [`run`](Self::run) is called.
     pub fn new(lock: L) -> Self {
@@ -67,19 +82,20 @@ impl<L: Lock> LockAuditor<L> {
             pending().await
         });
         let mut look_at = self.clocks.now().monotonic;
-        let mut troubled = false;
+        let mut trouble = None;
         loop {
             let now = self.clocks.now();
             if now.monotonic >= look_at {
                 look_at = now.monotonic.saturating_add(self.period);
                 let answer = self.read().await;
-                let was_troubled = std::mem::replace(&mut troubled, answer.is_err());
+                let before = std::mem::replace(&mut trouble, answer.as_ref().err().map(Trouble::of));
                 let findings = match answer {
                     Ok(found) => {
                         audit.read(found.map(|locked| locked.state).as_ref(), now.monotonic, self.clocks.now())
                     }
-                    Err(_) if was_troubled => Vec::new(),
-                    Err(error) if matches!(error.kind, ErrorKind::Decode(_)) => {
+                    // Report repeated trouble of the same kind only once.
+                    Err(_) if trouble == before => Vec::new(),
+                    Err(error) if trouble == Some(Trouble::Malformed) => {
                         vec![Finding::Malformed { why: error.to_string() }]
                     }
                     Err(error) => {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_controller::{
-    Action, CauseReason, Cleanup, EventChange, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
+    Action, CauseReason, Cleanup, EventChange, KeyCause, ReconcileError, ReconcileRequest, add_finalizer,
+    remove_finalizer,
 };
 use pintle_leaderelect::Leadership;
 use pintle_meta::{Metadata, Object, ObjectKey, Resource, WriteOptions};
@@ -115,7 +116,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         is_cleaned_up
     }
 
-    /// Handles a key without a cached object. Unless the watch has reported the deletion, the object may still exist. For
+    /// Handles a key without a cached object. Unless the watch has just reported the deletion, the object may exist. For
     /// example, the cache may not have received the object yet, or the object may be undecodable. If the cache selects
     /// objects by label, a reported deletion may mean that the object has lost its labels.
     async fn absent(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
@@ -146,15 +147,18 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Returns whether the newest event for the object of the request is a deletion. Returns `false` if the history
-    /// contains no event for the object.
+    /// Returns whether the newest event for the object of the request is a deletion that no earlier reconciliation has
+    /// handled. After an older deletion, an undecodable object with the same key may have been created, which causes no
+    /// event. Returns `false` if the history contains no event for the object.
     fn was_deleted(&self, request: &ReconcileRequest) -> bool {
         let history = request.history().unwrap_or_default();
         // Informers of different types can have the same name.
         let is_own = |source: &str| {
             self.shared.caches.resource(source).is_some_and(|(type_id, _)| *type_id == TypeId::of::<K>())
         };
-        let change = history.causes.iter().rev().find_map(|cause| match &cause.reason {
+        let is_new = |cause: &KeyCause| history.last_call.as_ref().is_none_or(|call| cause.at >= call.at);
+        let mut new = history.causes.iter().rev().take_while(|cause| is_new(cause));
+        let change = new.find_map(|cause| match &cause.reason {
             CauseReason::Event { source, change, object, .. } => {
                 (*object == request.key && is_own(source)).then_some(*change)
             }

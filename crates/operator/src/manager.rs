@@ -21,6 +21,7 @@ use pintle_crd::{CustomResource, CustomResourceDefinition};
 use pintle_leaderelect::LeaderElectionConfig;
 use pintle_metrics::InMemoryProvider;
 use pintle_sharding::ShardsStatus;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::Result;
@@ -28,7 +29,7 @@ use crate::controller::{FinishedController, Surroundings};
 use crate::error::OperatorError;
 use crate::leader_service::LeaderService;
 use crate::logging::init_tracing;
-use crate::serve::Check;
+use crate::serve::{Check, Listen};
 use crate::signal::StopOnSignal;
 
 /// Runs the controllers of an operator. The manager also provides the probes, metrics, leader election and signal
@@ -86,7 +87,7 @@ pub struct Manager {
     owns_cluster: bool,
     metrics: InMemoryProvider,
     election: Option<LeaderElectionConfig>,
-    address: Option<SocketAddr>,
+    listen: Option<Listen>,
     has_debug: bool,
     shards: Vec<ShardsStatus>,
     definitions: Vec<CustomResourceDefinition>,
@@ -157,7 +158,7 @@ impl Manager {
             owns_cluster: false,
             metrics,
             election: None,
-            address: None,
+            listen: None,
             has_debug: true,
             shards: Vec::new(),
             definitions: Vec::new(),
@@ -239,14 +240,36 @@ impl Manager {
     ///
     /// With the query `?verbose`, the response of a successful probe lists its checks.
     pub fn serve(mut self, address: impl Into<SocketAddr>) -> Self {
-        self.address = Some(address.into());
+        self.listen = Some(Listen::Address(address.into()));
+        self
+    }
+
+    /// Serves probes, metrics and a debug page like [`serve`](Self::serve), on a listener that is already bound. A test
+    /// can bind port 0 and read the port from the listener. Connections wait until the manager [runs](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    ///
+    /// use pintle_operator::Manager;
+    /// use tokio::net::TcpListener;
+    ///
+    /// async fn on_a_free_port(manager: Manager) -> std::io::Result<(Manager, SocketAddr)> {
+    ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+    ///     let address = listener.local_addr()?;
+    ///     Ok((manager.serve_on(listener), address))
+    /// }
+    /// ```
+    pub fn serve_on(mut self, listener: TcpListener) -> Self {
+        self.listen = Some(Listen::Listener(listener));
         self
     }
 
     /// Disables the server that was configured with [`serve`](Self::serve), and serves webhooks on a free loopback
     /// port. Use this method in tests that run several managers in parallel.
     pub fn without_server(mut self) -> Self {
-        self.address = None;
+        self.listen = None;
         #[cfg(feature = "webhook")]
         if let Some(webhooks) = &mut self.webhooks {
             webhooks.use_free_port();
@@ -448,7 +471,7 @@ fn with_version(definition: CustomResourceDefinition) -> CustomResourceDefinitio
 }
 
 pintle_meta::debug_struct!(Manager |self| {
-    name, cluster, address,
+    name, cluster, listen,
     definitions = self.definitions.iter().map(|definition| &definition.metadata.name).collect::<Vec<_>>(),
     controllers = self.controllers.len(),
     config, ..

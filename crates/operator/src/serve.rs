@@ -49,8 +49,22 @@ pub(crate) struct Page {
     pub(crate) debug: Option<Arc<Debug>>,
 }
 
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OperatorError> {
-    TcpListener::bind(address).await.map_err(|cause| OperatorError::Listen { address, cause })
+/// The place where the server accepts connections.
+#[derive(Debug)]
+pub(crate) enum Listen {
+    Address(SocketAddr),
+    Listener(TcpListener),
+}
+
+impl Listen {
+    pub(crate) async fn bind(self) -> Result<TcpListener, OperatorError> {
+        match self {
+            Self::Address(address) => {
+                TcpListener::bind(address).await.map_err(|cause| OperatorError::Listen { address, cause })
+            }
+            Self::Listener(listener) => Ok(listener),
+        }
+    }
 }
 
 struct Connection {

@@ -209,6 +209,7 @@ impl<K> Engine<K> {
         match kind {
             DelayKind::Retry => self.pending_retry,
             DelayKind::Reminder => self.pending_reminder,
+            DelayKind::Requeue => DelayPolicy::Absorb,
         }
     }
 

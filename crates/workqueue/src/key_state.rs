@@ -15,13 +15,18 @@ pub enum Added {
 }
 
 /// The reason for a delay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayKind {
     /// The key has failed, and the delay is the back-off before its retry.
     Retry,
     /// The key has not failed, and will be processed again after the delay.
+    #[default]
     Reminder,
+    /// The last processing of the key requested the delay. Adding the key without a delay always cancels the requeue,
+    /// as with [`DelayPolicy::Absorb`](crate::DelayPolicy), because the next processing can request a new delay. A
+    /// requeue that is merged with a reminder becomes a reminder.
+    Requeue,
 }
 
 /// The number of keys in a queue, by state. A key that is in several states is counted once in each of these states.

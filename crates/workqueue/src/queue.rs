@@ -125,6 +125,9 @@ pub struct AddOptions {
     pub rate_limited: bool,
     /// The key's priority. Keys with a larger value are dequeued first if the [`Order`](crate::Order) uses priorities.
     pub priority: i32,
+    /// The kind of the delay `after`, which determines the [`DelayPolicy`](crate::DelayPolicy) that applies. A
+    /// rate-limited add is always a [retry](DelayKind::Retry).
+    pub kind: DelayKind,
 }
 
 impl<K: Eq + Send + 'static, C: Clock> WorkQueue<K, C> {
@@ -209,14 +212,14 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// Adds `key` with the given options, and returns the effect of the call. If a key is added several times, the
     /// highest requested priority applies.
     pub fn add_with(&self, key: K, options: AddOptions) -> Added {
-        let AddOptions { after, rate_limited, priority } = options;
+        let AddOptions { after, rate_limited, priority, kind } = options;
         let hash = self.shared.hash(&key);
         let key = &mut Some(key);
         let mut section = self.shared.section();
         let (state, now) = section.parts();
         match after {
             _ if rate_limited => state.engine.add_rate_limited(hash, key, after, priority, now),
-            Some(after) => state.engine.add_after(hash, key, after, priority, now),
+            Some(after) => state.engine.add_after(hash, key, after, kind, priority, now),
             None => state.engine.add(hash, key, priority, now),
         }
     }

@@ -135,6 +135,22 @@ async fn generation_deletion_and_trigger_end_a_backoff_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_long_after_failures_end_any_number_of_backoffs() {
+    let (sites, calls) = (sites_named(&["x"]), Recorder::new());
+    calls.plan("x", |_| Err(ReconcileError::new("no")));
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    // The delay is now more than 600 s.
+    pass(700.0).await;
+    calls.take();
+    for _ in 0..20 {
+        touch(&sites, "x");
+        pass(6.0).await;
+        assert_eq!(calls.take(), ["x"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn other_changes_end_a_backoff_unless_right_after_failure() {
     assert!(after(|sites, _| touch(sites, "x"), 6.0).await < 0.1);
     let shortly_after = after(|sites, _| touch(sites, "x"), 1.0).await;
@@ -350,4 +366,52 @@ async fn retry_after_applies_with_a_limiter_without_delay() {
         let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
         assert_eq!(times, [0.0, if has_changed { 10.0 } else { 40.0 }], "changed: {has_changed}");
     }
+}
+
+/// The retry of `x` is queued, because the only worker reconciles `y`.
+#[tokio::test(start_paused = true)]
+async fn change_of_a_queued_retry_adds_no_call() {
+    let (sites, calls, tries) = (sites_named(&["x", "y"]), Recorder::taking(3.0), AtomicUsize::new(0));
+    calls.plan("x", move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(ReconcileError::new("no")),
+        _ => Ok(Action::await_change()),
+    });
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    // The reconciliation of `x` fails after 3 s, and the reconciliation of `y` ends after 6 s.
+    pass(4.0).await;
+    touch(&sites, "x");
+    pass(200.0).await;
+    assert_eq!(calls.take(), ["x", "y", "x"]);
+}
+
+/// Until the test sets `is_idle`, the only worker reconciles `y` after each reconciliation of `x`.
+#[tokio::test(start_paused = true)]
+async fn changes_of_queued_retries_are_not_early_retries() {
+    let (sites, calls, is_idle) = (sites_named(&["x", "y"]), Recorder::taking(4.0), Arc::<AtomicBool>::default());
+    let y_is_idle = is_idle.clone();
+    calls.plan("x", |_| Err(ReconcileError::new("no")));
+    calls.plan("y", move |_| match y_is_idle.load(Ordering::Relaxed) {
+        true => Ok(Action::await_change()),
+        false => Ok(Action::requeue_after(Duration::from_millis(1))),
+    });
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    // Each change arrives 3 s after a failure of `x`. The retry is already queued, because its delay was shorter.
+    pass(7.0).await;
+    for _ in 0..10 {
+        touch(&sites, "x");
+        pass(8.0).await;
+    }
+    is_idle.store(true, Ordering::Relaxed);
+    // The delay is now more than 300 s.
+    pass(700.0).await;
+    while calls.running() == 0 {
+        pass(0.1).await;
+    }
+    pass(5.0).await;
+    calls.take();
+    touch(&sites, "x");
+    pass(31.0).await;
+    assert_eq!(calls.take(), ["x"]);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pintle_controller::predicate::{GenerationChanged, ResourceVersionChanged};
 use pintle_controller::{
-    Action, Concurrency, Controller, ControllerConfig, EnqueueMapped, Every, Kind, QueueSetup, ReconcileRequest,
-    Singleton, Trigger,
+    Action, Concurrency, Controller, ControllerConfig, EnqueueMapped, Every, Feed, Kind, QueueSetup, ReconcileRequest,
+    Requests, Singleton, Source, Trigger,
 };
 use pintle_informer::ResourceEvent;
 use pintle_meta::ObjectKey;
@@ -284,8 +284,54 @@ async fn requeue_after_waits_for_the_delay_or_a_change() {
     touch(&sites, "a");
     pass(25.0).await;
     let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
-    assert_eq!(times[..3], [0.0, 4.0, 10.0], "{times:?}");
+    assert_eq!(times, [0.0, 4.0, 14.0, 24.0]);
     assert_eq!(metrics.results(), [0.0, times.len() as f64, 0.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_result_replaces_an_older_requeue() {
+    for (after, expected) in [(None, vec![0.0, 10.0]), (Some(150), vec![0.0, 10.0, 160.0])] {
+        let (sites, calls, number) = (sites_named(&["a"]), Recorder::new(), AtomicU32::new(0));
+        calls.plan("a", move |_| match (number.fetch_add(1, Ordering::Relaxed), after) {
+            (0, _) => Ok(Action::requeue_after(Duration::from_secs(100))),
+            (1, Some(after)) => Ok(Action::requeue_after(Duration::from_secs(after))),
+            _ => Ok(Action::await_change()),
+        });
+        let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+        let _running = run(&controller).await;
+        pass(10.0).await;
+        touch(&sites, "a");
+        pass(300.0).await;
+        let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
+        assert_eq!(times, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_result_keeps_the_delay_of_a_source() {
+    let (sites, calls) = (sites_named(&["a"]), Recorder::new());
+    calls.plan("a", |_| Ok(Action::requeue_after(Duration::from_secs(200))));
+    let controller = Controller::of(&informer(&sites)).source(After(100.0)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(10.0).await;
+    touch(&sites, "a");
+    pass(140.0).await;
+    let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
+    assert_eq!(times, [0.0, 10.0, 100.0]);
+}
+
+/// A source that adds the key `a` once, after a delay in seconds.
+struct After(f64);
+
+impl Source for After {
+    fn name(&self) -> &str {
+        "after"
+    }
+
+    fn start(&self, requests: Requests) -> Feed {
+        requests.add_after(key("a"), Duration::from_secs_f64(self.0));
+        Feed { synced: Box::pin(async { true }), run: Box::pin(std::future::pending()) }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -453,6 +499,25 @@ async fn first_tick_comes_after_the_caches_synced() {
     sites.faults().heal();
     pass(60.0).await;
     assert_eq!((ticks.load(Ordering::Relaxed), calls.take_sorted()), (1, vec!["a".into(), "b".into()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tick_replaces_a_requeue_and_keeps_other_delays() {
+    let (ticks, with_source) = ([0.0, 60.0, 120.0, 180.0], [0.0, 60.0, 100.0, 120.0, 180.0]);
+    for (source, expected) in [(None, &ticks[..]), (Some(100.0), &with_source)] {
+        let calls = Recorder::new();
+        calls.plan("a", |_| Ok(Action::requeue_after(Duration::from_secs(150))));
+        let builder = Controller::named("timed").source(Every::new(Duration::from_secs(60), key("a")));
+        let builder = match source {
+            None => builder,
+            Some(seconds) => builder.source(After(seconds)),
+        };
+        let controller = builder.reconciler(calls.clone());
+        let _running = run(&controller).await;
+        pass(200.0).await;
+        let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
+        assert_eq!(times, expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lease, LeaseLock, LockKind,
-    LockState, Now, ResourceLock, UNKNOWN_LEADER, Version,
+    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lease, LeaseLock, Lock,
+    LockKind, LockState, Now, ResourceLock, UNKNOWN_LEADER, Version,
 };
 use pintle_lock_audit::{Audit, AuditedEnd, Finding, LockAuditor};
-use pintle_meta::{DynamicObject, MicroTime};
-use pintle_testing::{Client, Collection, CollectionConfig, Verb};
+use pintle_meta::{ApiError, DynamicObject, MicroTime};
+use pintle_testing::{Client, Collection, CollectionConfig, Outcome, Verb};
 use tokio_util::sync::CancellationToken;
 
 use crate::contender::{TestClock, pass};
@@ -332,15 +332,19 @@ async fn auditor_supports_all_five_lock_kinds() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn auditor_only_reads_and_reports_malformed_records_once() {
+/// Returns a lock with a malformed record, and the collection that contains the lock.
+fn malformed_lock() -> (Collection<DynamicObject>, ResourceLock<Client<DynamicObject>, Client<Lease>>) {
     let resource = LockKind::ConfigMaps.annotated().unwrap();
     let maps = Collection::<DynamicObject>::dynamic(resource, CollectionConfig::default());
     maps.put_raw(serde_json::json!({"metadata": {"namespace": "kube-system", "name": "lock",
         "annotations": {"control-plane.alpha.kubernetes.io/leader": "{"}}}));
-    let api = |_| maps.client("auditor");
-    let lock: ResourceLock<_, Client<Lease>> =
-        ResourceLock::new(LockKind::ConfigMaps, "kube-system", "lock", api, Collection::default().client("auditor"));
+    let (api, leases) = (|_| maps.client("auditor"), Collection::default().client("auditor"));
+    let lock = ResourceLock::new(LockKind::ConfigMaps, "kube-system", "lock", api, leases);
+    (maps, lock)
+}
+
+/// Returns the findings of 10 s.
+async fn findings_of<L: Lock>(lock: L) -> Vec<Finding> {
     let stop = CancellationToken::new();
     let auditor = LockAuditor { clocks: TestClock::new(), ..LockAuditor::new(lock) };
     let mut findings = Vec::new();
@@ -348,9 +352,24 @@ async fn auditor_only_reads_and_reports_malformed_records_once() {
         pass(10.0).await;
         stop.cancel();
     });
+    findings
+}
+
+#[tokio::test(start_paused = true)]
+async fn auditor_only_reads_and_reports_malformed_records_once() {
+    let (maps, lock) = malformed_lock();
+    let findings = findings_of(lock).await;
     let [Finding::Malformed { why }] = &findings[..] else { panic!("{findings:?}") };
     assert!(why.contains("leader"), "{why}");
     assert!(maps.take_requests().iter().all(|request| matches!(request.verb(), Verb::Get | Verb::Watch)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_record_is_reported_after_a_failed_read() {
+    let (maps, lock) = malformed_lock();
+    maps.faults().next_of(Verb::Get, [Outcome::Fails(ApiError::timeout("later"))]);
+    let findings = findings_of(lock).await;
+    assert!(matches!(&findings[..], [Finding::Malformed { .. }]), "{findings:?}");
 }
 
 #[tokio::test(start_paused = true)]

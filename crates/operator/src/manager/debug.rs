@@ -6,7 +6,7 @@ use super::Manager;
 
 impl Manager {
     /// Sets whether the manager serves the debug page at `/debug` and its data at `/debug.json`. The default is `true`.
-    /// The page is served only if an address is set with [`serve`](Self::serve).
+    /// The page is served only if the manager [serves](Self::serve) probes.
     ///
     /// The page shows the current state of the manager's queues, informers, leases and shards, and lists failing, slow
     /// and frequently reconciled keys. For each key, the page shows the causes of its reconciliations. To explain a

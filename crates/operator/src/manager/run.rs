@@ -173,7 +173,7 @@ impl Manager {
         waits: &Waits,
         stop: &CancellationToken,
     ) -> Result<Option<Server>, OperatorError> {
-        let Some(address) = self.address else { return Ok(None) };
+        let Some(listen) = self.listen.take() else { return Ok(None) };
         set(waits, Some("the manager is starting".into()));
         let debug = Debug {
             name: self.name.clone(),
@@ -191,7 +191,7 @@ impl Manager {
             ready_checks: std::mem::take(&mut self.ready_checks),
             debug: self.has_debug.then(|| Arc::new(debug)),
         };
-        let listener = serve::listen(address).await?;
+        let listener = listen.bind().await?;
         Ok(Some(AbortOnDropHandle::new(tokio::spawn(async move { match serve::serve(listener, page).await {} }))))
     }
 }

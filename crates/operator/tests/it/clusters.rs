@@ -11,7 +11,7 @@ use pintle_operator::{Action, Context, Controller, OperatorError};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{free_address, get};
+use crate::http::{ReservedAddress, UNREACHABLE, get, listen};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish, soon};
 
 fn controller() -> pintle_operator::ControllerBuilder<Website> {
@@ -22,9 +22,10 @@ fn controller() -> pintle_operator::ControllerBuilder<Website> {
 #[tokio::test]
 async fn unreachable_cluster_does_not_stop_the_others() {
     let home = World::with_site("blog").await;
-    let (address, edge_address) = (free_address().await, free_address().await);
+    let ((listener, address), reserved) = (listen().await, ReservedAddress::new());
+    let edge_address = reserved.address;
     let edge = Cluster::connect(ClientConfig::new(format!("http://{edge_address}"))).unwrap();
-    let manager = home.manager().serve(address).controller(controller().reconcile(publish));
+    let manager = home.manager().serve_on(listener).controller(controller().reconcile(publish));
     let manager = manager.install_in::<Website>(&edge);
     let manager = manager.controller_in(&edge, controller().name("website-edge").reconcile(publish));
     let running = Running::start(manager);
@@ -55,10 +56,10 @@ async fn unreachable_cluster_does_not_stop_the_others() {
 #[tokio::test]
 async fn own_unreachable_cluster_does_not_stop_the_others() {
     let edge = World::with_site("shop").await;
-    let home = Cluster::connect(ClientConfig::new(format!("http://{}", free_address().await))).unwrap();
-    let address = free_address().await;
+    let home = Cluster::connect(ClientConfig::new(UNREACHABLE)).unwrap();
+    let (listener, address) = listen().await;
     let manager = pintle_operator::Manager::new("website-controller", home.clone()).install::<Website>();
-    let manager = manager.serve(address).controller(controller().name("website-home").reconcile(publish));
+    let manager = manager.serve_on(listener).controller(controller().name("website-home").reconcile(publish));
     let manager = manager.install_in::<Website>(&edge.cluster);
     let running = Running::start(manager.controller_in(&edge.cluster, controller().reconcile(publish)));
     eventually("the child in the other cluster", async || edge.child("shop").await.ok()).await;
@@ -105,9 +106,9 @@ pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificat
 #[tokio::test]
 async fn controller_of_an_unknown_kind_waits_and_is_named() {
     let world = World::with_site("blog").await;
-    let address = free_address().await;
+    let (listener, address) = listen().await;
     let wait = async |_: Arc<Certificate>, _: Context<Certificate>| Ok(Action::await_change());
-    let manager = world.manager().serve(address).controller(controller().reconcile(publish));
+    let manager = world.manager().serve_on(listener).controller(controller().reconcile(publish));
     let running = Running::start(manager.controller(Controller::<Certificate>::new().reconcile(wait)));
     eventually("the other controller works", async || world.child("blog").await.ok()).await;
     let (_, text) = eventually("the readiness names the kind", async || {

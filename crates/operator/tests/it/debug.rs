@@ -12,7 +12,7 @@ use pintle_operator::Controller;
 use serde_json::Value;
 
 use self::troubles::Troubles;
-use crate::http::{free_address, get, request};
+use crate::http::{get, listen, request};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish};
 
 /// A text that the browser would interpret as markup if the page did not escape it.
@@ -126,9 +126,9 @@ async fn script_and_json_have_the_same_members() {
 #[tokio::test]
 async fn head_has_the_headers_and_no_body() {
     let world = World::with_site("blog").await;
-    let address = free_address().await;
+    let (listener, address) = listen().await;
     let controller = Controller::<Website>::new().owns::<crate::support::ConfigMap>().reconcile(publish);
-    let running = Running::start(world.manager().serve(address).controller(controller));
+    let running = Running::start(world.manager().serve_on(listener).controller(controller));
     eventually("live", async || get(address, "/debug.json").await).await;
     for (path, content_type) in [("/debug", "text/html; charset=utf-8"), ("/debug.json", "application/json")] {
         let (head, body) = request(address, "HEAD", path).await.unwrap();
@@ -150,8 +150,8 @@ async fn head_has_the_headers_and_no_body() {
 #[tokio::test]
 async fn debug_page_can_be_switched_off() {
     let world = World::start().await;
-    let address = free_address().await;
-    let running = Running::start(world.manager().serve(address).debug(false));
+    let (listener, address) = listen().await;
+    let running = Running::start(world.manager().serve_on(listener).debug(false));
     eventually("live", async || get(address, "/healthz").await).await;
     for path in ["/debug", "/debug.json"] {
         let (status, body) = get(address, path).await.unwrap();
@@ -166,7 +166,7 @@ async fn debug_page_can_be_switched_off() {
 async fn answer_is_bounded_with_many_keys() {
     const KEYS: usize = 100_000;
     let world = World::with_site("blog").await;
-    let (address, trigger) = (free_address().await, Trigger::new());
+    let ((listener, address), trigger) = (listen().await, Trigger::new());
     let error = "💥".repeat(2_000);
     let controller = Controller::<Website>::new()
         .source(trigger.clone())
@@ -175,7 +175,7 @@ async fn answer_is_bounded_with_many_keys() {
             async { Err(error.into()) }
         })
         .reconcile(publish_nothing);
-    let running = Running::start(world.manager().serve(address).controller(controller));
+    let running = Running::start(world.manager().serve_on(listener).controller(controller));
     let name = "x".repeat(240);
     for number in 0..KEYS {
         trigger.trigger(ObjectKey::new("default", &format!("{name}-{number}")));
@@ -212,8 +212,8 @@ async fn json_stays_small_with_many_failing_keys() {
     let fail =
         async |request: ReconcileRequest| Err(format!("no zone for {}: {}", request.key, "x".repeat(1_000)).into());
     let controller = PlainController::named("failing").source(trigger).reconciler(fail);
-    let address = free_address().await;
-    let manager = world.manager().serve(address).plain_controller(controller);
+    let (listener, address) = listen().await;
+    let manager = world.manager().serve_on(listener).plain_controller(controller);
     let status = manager.status();
     let running = Running::start(manager);
     eventually("all keys have failed", async || {
@@ -230,9 +230,9 @@ async fn json_stays_small_with_many_failing_keys() {
 #[tokio::test]
 async fn page_shows_the_informers_of_other_clusters() {
     let (home, edge) = (World::with_site("blog").await, World::with_site("blog").await);
-    let address = free_address().await;
+    let (listener, address) = listen().await;
     let controller = || Controller::<Website>::new().owns::<ConfigMap>();
-    let manager = home.manager().serve(address).controller(controller().reconcile(publish));
+    let manager = home.manager().serve_on(listener).controller(controller().reconcile(publish));
     let manager = manager.controller_in(&edge.cluster, controller().name("website-edge").reconcile(publish));
     let running = Running::start(manager);
     eventually("the edge has its child", async || edge.child("blog").await.ok()).await;

@@ -3,12 +3,35 @@
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::support::soon;
 
-pub(crate) async fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+/// The URL of a server that does not exist. Binding port 0 never returns this privileged port.
+pub(crate) const UNREACHABLE: &str = "http://127.0.0.1:1";
+
+/// Returns a listener for a manager, and its address.
+pub(crate) async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// A loopback address to which a test can bind a server later. On Linux, no other socket gets this port while this value
+/// exists. The server can still bind the port, because both sockets set `SO_REUSEADDR` and this socket does not listen.
+/// Other systems reject the second socket, so the port is not reserved there.
+pub(crate) struct ReservedAddress {
+    pub(crate) address: SocketAddr,
+    _socket: Option<TcpSocket>,
+}
+
+impl ReservedAddress {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Self { address: socket.local_addr().unwrap(), _socket: cfg!(target_os = "linux").then_some(socket) }
+    }
 }
 
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {

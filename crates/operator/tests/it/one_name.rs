@@ -8,7 +8,7 @@ use pintle_leaderelect::Lease;
 use pintle_operator::{Controller, Manager};
 use serde_json::Value;
 
-use crate::http::{free_address, get};
+use crate::http::{get, listen};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish};
 
 const NAME: &str = "website-controller";
@@ -21,8 +21,8 @@ async fn one_name_is_used_everywhere() {
     let mut config = world.cluster.config().clone();
     config.user_agent = Some("test".into());
     let client = Cluster::connect(config).unwrap();
-    let address = free_address().await;
-    let manager = Manager::connect(NAME, world.cluster.config().clone()).unwrap().serve(address).leader_election();
+    let (listener, address) = listen().await;
+    let manager = Manager::connect(NAME, world.cluster.config().clone()).unwrap().serve_on(listener).leader_election();
     let manager = manager.install::<Website>();
     let manager = manager.controller(Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish));
     let running = Running::start(manager.sharded(1, || {

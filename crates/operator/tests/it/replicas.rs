@@ -13,7 +13,7 @@ use pintle_sharding::ShardsConfig;
 use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::http::{free_address, get};
+use crate::http::{get, listen};
 use crate::support::{ConfigMap, Running, Website, World, eventually, map, publish, soon};
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn probes_and_debug_page_show_unusable_leases_of_shards() {
     let forbidden = Rule { resource: Some("leases".into()), times: None, ..Rule::new(Fault::Answer(Answer::new(403))) };
     let faults = world.cluster.server().unwrap().faults();
     let rule = faults.add(forbidden);
-    let address = free_address().await;
+    let (listener, address) = listen().await;
     let election = LeaderElectionConfig {
         lease_duration: Duration::from_secs(1),
         renew_deadline: Duration::from_millis(500),
@@ -116,7 +116,7 @@ async fn probes_and_debug_page_show_unusable_leases_of_shards() {
     let config = ShardsConfig { shards: 2, electors: LeaseGroupConfig { election, ..LeaseGroupConfig::default() } };
     let manager = world
         .manager()
-        .serve(address)
+        .serve_on(listener)
         .sharded_with(config, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish));
     let running = Running::start(manager);
     let problem = "[-]shards/website-controller-website failed: leader election by default/website-controller-website-";

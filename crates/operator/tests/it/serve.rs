@@ -12,14 +12,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{free_address, get};
+use crate::http::{ReservedAddress, get, listen};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish, soon};
 
 #[tokio::test]
 async fn probes_and_metrics_are_served() {
     let world = World::with_site("blog").await;
-    let (address, is_broken) = (free_address().await, Arc::new(AtomicBool::new(false)));
-    let broken = is_broken.clone();
+    let (reserved, is_broken) = (ReservedAddress::new(), Arc::new(AtomicBool::new(false)));
+    let (address, broken) = (reserved.address, is_broken.clone());
     let manager = world
         .manager()
         .serve(address)
@@ -51,14 +51,14 @@ async fn forbidden_lease_makes_the_replica_unready() {
     let forbidden = Rule { resource: Some("leases".into()), times: None, ..Rule::new(Fault::Answer(Answer::new(403))) };
     let faults = world.cluster.server().unwrap().faults();
     let rule = faults.add(forbidden);
-    let address = free_address().await;
+    let (listener, address) = listen().await;
     let election = LeaderElectionConfig {
         lease_duration: Duration::from_secs(1),
         renew_deadline: Duration::from_millis(500),
         retry_period: Duration::from_millis(100),
         ..LeaderElectionConfig::default()
     };
-    let manager = world.manager().serve(address).leader_election_with(election);
+    let manager = world.manager().serve_on(listener).leader_election_with(election);
     let running =
         Running::start(manager.controller(Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish)));
     let problem =
@@ -90,8 +90,8 @@ async fn address_in_use_is_an_error() {
 #[tokio::test]
 async fn probes_are_answered_despite_many_silent_connections() {
     let world = World::start().await;
-    let address = free_address().await;
-    let running = Running::start(world.manager().serve(address));
+    let (listener, address) = listen().await;
+    let running = Running::start(world.manager().serve_on(listener));
     eventually("live", async || get(address, "/healthz").await).await;
     let mut silent = Vec::new();
     for _ in 0..200 {

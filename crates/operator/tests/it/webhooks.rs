@@ -22,12 +22,12 @@ use pintle_webhook::{
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{free_address, get};
+use crate::http::{ReservedAddress, UNREACHABLE, get, listen};
 use crate::support::{ConfigMap, Running, Spec, Website, World, eventually, publish, soon};
 
 const NAME: &str = "website-controller";
@@ -48,14 +48,15 @@ struct Setup {
     world: World,
     directory: TempDir,
     address: SocketAddr,
+    _reserved: ReservedAddress,
 }
 
 impl Setup {
     async fn new() -> Self {
         let directory = TempDir::new().unwrap();
         write_pair(directory.path());
-        let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        Self { world: World::start().await, directory, address }
+        let reserved = ReservedAddress::new();
+        Self { world: World::start().await, directory, address: reserved.address, _reserved: reserved }
     }
 
     fn files(&self) -> CertificateFiles {
@@ -137,7 +138,7 @@ async fn webhooks_are_served_and_registered() {
 #[tokio::test]
 async fn changed_authority_is_registered_again() {
     let (setup, edge) = (Setup::new().await, World::start().await);
-    let unreachable = Cluster::connect(ClientConfig::new(format!("http://{}", free_address().await))).unwrap();
+    let unreachable = Cluster::connect(ClientConfig::new(UNREACHABLE)).unwrap();
     let manager = setup.manager().install_in::<Website>(&unreachable).install_in::<Website>(&edge.cluster);
     let running = Running::start(manager);
     let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
@@ -163,7 +164,7 @@ async fn changed_authority_is_registered_again() {
 /// The authority changes while the installation in another cluster fails.
 #[tokio::test]
 async fn old_authority_is_not_restored_by_an_installation() {
-    let (setup, edge, address) = (Setup::new().await, World::start().await, free_address().await);
+    let (setup, edge, (listener, address)) = (Setup::new().await, World::start().await, listen().await);
     let faults = edge.cluster.server().unwrap().faults();
     let resource = Some("customresourcedefinitions".into());
     let down = faults.add(Rule { resource, times: None, ..Rule::new(Fault::Answer(Answer::new(503))) });
@@ -171,7 +172,7 @@ async fn old_authority_is_not_restored_by_an_installation() {
         let before = faults.hits_of(down);
         eventually("an attempt", async || (faults.hits_of(down) > before).then_some(())).await;
     };
-    let running = Running::start(setup.manager().install_in::<Website>(&edge.cluster).serve(address));
+    let running = Running::start(setup.manager().install_in::<Website>(&edge.cluster).serve_on(listener));
     let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
     eventually("registered", async || validating.get(NAME).await.ok()).await;
     attempt().await;
@@ -200,8 +201,8 @@ async fn failing_registration_does_not_stop_other_clusters() {
     let rule = Rule { resource, times: None, ..Rule::new(Fault::Answer(Answer::new(503))) };
     setup.world.cluster.server().unwrap().faults().add(rule);
     let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish);
-    let address = free_address().await;
-    let running = Running::start(setup.manager().serve(address).controller_in(&edge.cluster, controller));
+    let (listener, address) = listen().await;
+    let running = Running::start(setup.manager().serve_on(listener).controller_in(&edge.cluster, controller));
     eventually("the child in the other cluster", async || edge.child("shop").await.ok()).await;
     let (status, text) = get(address, "/readyz").await.unwrap();
     let problem = format!(

@@ -10,7 +10,7 @@ use pintle_meta::{ListOptions, Patch, WriteOptions};
 use pintle_operator::{Action, Context, Controller};
 use serde_json::{Value, json};
 
-use crate::http::{free_address, get};
+use crate::http::{get, listen};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish, soon};
 
 fn options(manager: &str) -> WriteOptions {
@@ -32,9 +32,9 @@ async fn contention(world: &World) -> Option<String> {
 #[tokio::test]
 async fn explanation_names_the_field_managers() {
     let world = World::with_site("blog").await;
-    let address = free_address().await;
+    let (listener, address) = listen().await;
     let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish);
-    let running = Running::start(world.manager().serve(address).controller(controller));
+    let running = Running::start(world.manager().serve_on(listener).controller(controller));
     eventually("the child", async || world.child("blog").await.ok()).await;
     let patch = Patch::Merge(json!({"spec": {"domain": "new.example.com"}}));
     world.cluster.namespaced::<Website>("default").patch("blog", &patch, &options("kubectl-edit")).await.unwrap();

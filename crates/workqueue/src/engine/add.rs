@@ -47,6 +47,7 @@ impl<K: Eq> Engine<K> {
         hash: u32,
         key: &mut Option<K>,
         after: Duration,
+        kind: DelayKind,
         priority: i32,
         now: &Now<'_>,
     ) -> Added {
@@ -54,7 +55,7 @@ impl<K: Eq> Engine<K> {
             return self.refuse();
         }
         let ticket = self.entry(hash, key, now);
-        self.add_ticket_after(ticket, after, priority, now)
+        self.add_ticket_after(ticket, after, kind, priority, now)
     }
 
     pub(crate) fn replace_after(
@@ -139,12 +140,19 @@ impl<K> Engine<K> {
         self.make_dirty(ticket, priority, now)
     }
 
-    pub(super) fn add_ticket_after(&mut self, ticket: Ticket, after: Duration, priority: i32, now: &Now<'_>) -> Added {
+    pub(super) fn add_ticket_after(
+        &mut self,
+        ticket: Ticket,
+        after: Duration,
+        kind: DelayKind,
+        priority: i32,
+        now: &Now<'_>,
+    ) -> Added {
         self.observe(|observer| observer.retried(after));
         if after.is_zero() {
             self.add_ticket(ticket, priority, now)
         } else {
-            self.delay(ticket, now.after(after), DelayKind::Reminder, priority, now)
+            self.delay(ticket, now.after(after), kind, priority, now)
         }
     }
 
@@ -176,10 +184,16 @@ impl<K> Engine<K> {
     }
 
     /// Returns the kind of a key's delay after a delay of kind `kind` has been added. If the key already has a pending
-    /// retry, the delay remains a retry, so that [`DelayPolicy::Respect`] still applies.
+    /// retry, the delay remains a retry, so that [`DelayPolicy::Respect`] still applies. If the key already has a
+    /// pending reminder, a requeue does not change the kind, because the caller of the reminder relies on the delay.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
-        if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
+        match (record.kind, kind) {
+            _ if !record.state.has(State::WAITING) => kind,
+            (DelayKind::Retry, _) => DelayKind::Retry,
+            (DelayKind::Reminder, DelayKind::Requeue) => DelayKind::Reminder,
+            _ => kind,
+        }
     }
 
     pub(super) fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {

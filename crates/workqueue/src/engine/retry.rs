@@ -85,7 +85,7 @@ impl<K> Engine<K> {
         match self.mode {
             None => {
                 self.fire_if_due(ticket, now);
-                self.add_ticket_after(ticket, after, priority, now)
+                self.add_ticket_after(ticket, after, DelayKind::Reminder, priority, now)
             }
             Some(_) => self.refuse(),
         }
@@ -150,8 +150,8 @@ impl<K> Engine<K> {
     /// retry with an earlier deadline, or if the key will be processed without this retry.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
-        let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;
-        joins_a_reminder || self.delay_would_change(ticket, deadline, DelayKind::Retry)
+        let joins_another_kind = record.state.has(State::WAITING) && record.kind != DelayKind::Retry;
+        joins_another_kind || self.delay_would_change(ticket, deadline, DelayKind::Retry)
     }
 
     fn schedule_retry(&mut self, ticket: Ticket, verdict: Verdict, priority: i32, now: &Now<'_>) -> Added {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock};
-use pintle_workqueue::{Added, DelayKind, DelayPolicy, QueueConfig, ShutdownMode, TryGetError, WorkQueue};
+use pintle_workqueue::{AddOptions, Added, DelayKind, DelayPolicy, QueueConfig, ShutdownMode, TryGetError, WorkQueue};
 
 use crate::support::at;
 
@@ -127,6 +127,37 @@ fn replaced_delay_ends_at_the_new_deadline() {
     assert_eq!(take(&queue), None);
     clock.advance(SECOND);
     assert_eq!((take(&queue), take(&queue)), (Some("a"), None));
+}
+
+#[test]
+fn absorbed_kind_of_delay_does_not_outlive_a_queued_key() {
+    let clock = ManualClock::new();
+    let queue = WorkQueue::new(QueueConfig { pending_retry: DelayPolicy::Absorb, ..QueueConfig::new(clock.clone()) });
+    for (kind, added) in [(DelayKind::Retry, Added::Merged), (DelayKind::Reminder, Added::Scheduled)] {
+        queue.add("a");
+        assert_eq!(queue.add_with("a", AddOptions { after: Some(SECOND), kind, ..AddOptions::default() }), added);
+        assert_eq!(take(&queue), Some("a"));
+        clock.advance(SECOND);
+        assert_eq!(take(&queue), (added == Added::Scheduled).then_some("a"), "{kind:?}");
+    }
+}
+
+#[test]
+fn add_cancels_a_requeue_but_no_merged_reminder() {
+    for (first, second, is_kept) in [
+        (DelayKind::Requeue, DelayKind::Requeue, false),
+        (DelayKind::Reminder, DelayKind::Requeue, true),
+        (DelayKind::Requeue, DelayKind::Reminder, true),
+    ] {
+        let (queue, clock) = queue();
+        for kind in [first, second] {
+            queue.add_with("a", AddOptions { after: Some(SECOND), kind, ..AddOptions::default() });
+        }
+        queue.add("a");
+        assert_eq!(take(&queue), Some("a"));
+        clock.advance(SECOND);
+        assert_eq!(take(&queue), is_kept.then_some("a"), "{first:?}, {second:?}");
+    }
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn limiter_delay_is_reported_unchanged() {
         let memory = InMemoryProvider::new();
         let config = named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new());
         let queue: WorkQueue<&str, _> = WorkQueue::new(config);
-        queue.add_with("a", AddOptions { after: Some(after), rate_limited: true, priority: 0 });
+        queue.add_with("a", AddOptions { after: Some(after), rate_limited: true, ..AddOptions::default() });
         assert_eq!(durations(&memory, "retry_delay_seconds"), (1, 5 * MS), "{after:?}");
         assert_eq!(value(&memory, "retries_total"), Some(delayed), "{after:?}");
     }

@@ -21,7 +21,7 @@ enum Op {
     Add(Key, i32),
     AddAfter(Key, u64),
     AddRateLimited(Key),
-    AddWith(Key, Option<u64>, bool, i32),
+    AddWith(Key, Option<u64>, DelayKind, bool, i32),
     Forget(Key),
     Cancel(Key),
     Postpone(Key, u64),
@@ -40,15 +40,15 @@ fn op() -> impl Strategy<Value = Op> {
     let key = 0..6u16;
     let millis = 0..40u64;
     let priority = -1..3i32;
-    let kind = prop_oneof![Just(DelayKind::Retry), Just(DelayKind::Reminder)];
+    let kind = prop_oneof![Just(DelayKind::Retry), Just(DelayKind::Reminder), Just(DelayKind::Requeue)];
     let mode =
         prop_oneof![Just(ShutdownMode::FinishBacklog), Just(ShutdownMode::FinishInFlight), Just(ShutdownMode::Abandon)];
     prop_oneof![
         6 => (key.clone(), priority.clone()).prop_map(|(k, p)| Op::Add(k, p)),
         4 => (key.clone(), millis.clone()).prop_map(|(k, d)| Op::AddAfter(k, d)),
         4 => key.clone().prop_map(Op::AddRateLimited),
-        3 => (key.clone(), proptest::option::of(millis.clone()), any::<bool>(), priority)
-            .prop_map(|(k, d, r, p)| Op::AddWith(k, d, r, p)),
+        3 => (key.clone(), proptest::option::of(millis.clone()), kind.clone(), any::<bool>(), priority)
+            .prop_map(|(k, d, kind, r, p)| Op::AddWith(k, d, kind, r, p)),
         1 => key.clone().prop_map(Op::Forget),
         1 => key.clone().prop_map(Op::Cancel),
         1 => (key.clone(), millis.clone()).prop_map(|(k, d)| Op::Postpone(k, d)),
@@ -130,13 +130,13 @@ proptest! {
                     model.fire_if_due_one(key);
                     prop_assert_eq!(queue.add_rate_limited(key), model.add_rate_limited(key, false, None, 0));
                 }
-                Op::AddWith(key, millis, rate_limited, priority) => {
+                Op::AddWith(key, millis, kind, rate_limited, priority) => {
                     model.fire_if_due_one(key);
                     let after = millis.map(after);
-                    let options = AddOptions { after, rate_limited, priority };
+                    let options = AddOptions { after, rate_limited, priority, kind };
                     let expected = match after {
                         _ if rate_limited => model.add_rate_limited(key, false, after, priority),
-                        Some(after) => model.add_after(key, after, DelayKind::Reminder, priority),
+                        Some(after) => model.add_after(key, after, kind, priority),
                         None => model.add(key, priority),
                     };
                     prop_assert_eq!(queue.add_with(key, options), expected);

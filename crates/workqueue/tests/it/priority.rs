@@ -536,8 +536,8 @@ fn c26_no_deadlock_on_shutdown() {
 #[test]
 fn shorter_of_delay_and_limiter_applies() {
     let (queue, clock, _) = queue();
-    queue.add_with("foo", AddOptions { after: Some(2 * MS), rate_limited: true, priority: 0 });
-    queue.add_with("bar", AddOptions { after: Some(SECOND), rate_limited: true, priority: 0 });
+    queue.add_with("foo", AddOptions { after: Some(2 * MS), rate_limited: true, ..AddOptions::default() });
+    queue.add_with("bar", AddOptions { after: Some(SECOND), rate_limited: true, ..AddOptions::default() });
     clock.advance(5 * MS);
     assert_eq!([take(&queue), take(&queue)], [Some(("foo", 0)), Some(("bar", 0))]);
 }

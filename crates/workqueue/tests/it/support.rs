@@ -120,9 +120,10 @@ impl Model {
         } else {
             self.priorities.insert(key, priority);
         }
-        // A reminder that is merged into a retry stays a retry.
-        let kind = match self.waiting.get(&key) {
-            Some(Waiting { kind: DelayKind::Retry, .. }) => DelayKind::Retry,
+        // A delay that is merged into a retry stays a retry, and a requeue that is merged into a reminder stays a reminder.
+        let kind = match (self.waiting.get(&key).map(|waiting| waiting.kind), kind) {
+            (Some(DelayKind::Retry), _) => DelayKind::Retry,
+            (Some(DelayKind::Reminder), DelayKind::Requeue) => DelayKind::Reminder,
             _ => kind,
         };
         if changes {
@@ -149,7 +150,7 @@ impl Model {
         let failures = self.failures.get(&key).copied().unwrap_or(0);
         let delay = (0..failures).fold(self.base, |delay, _| delay * 2).min(self.max);
         let delay = delay.min(after.unwrap_or(Duration::MAX));
-        let reminds = self.waiting.get(&key).is_some_and(|waiting| waiting.kind == DelayKind::Reminder);
+        let reminds = self.waiting.get(&key).is_some_and(|waiting| waiting.kind != DelayKind::Retry);
         let is_new = is_held || reminds || self.would_change(key, self.now + delay, DelayKind::Retry);
         if self.always_charge || is_new && self.mode.is_none() {
             self.failures.insert(key, failures + 1);
@@ -212,7 +213,11 @@ impl Model {
     }
 
     fn policy(&self, kind: DelayKind) -> DelayPolicy {
-        if kind == DelayKind::Retry { self.retry } else { self.reminder }
+        match kind {
+            DelayKind::Retry => self.retry,
+            DelayKind::Requeue => DelayPolicy::Absorb,
+            _ => self.reminder,
+        }
     }
 
     fn would_change(&self, key: Key, until: Duration, kind: DelayKind) -> bool {

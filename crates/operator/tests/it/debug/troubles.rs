@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::HOSTILE;
-use crate::http::{free_address, get};
+use crate::http::{get, listen};
 use crate::support::{Running, Website, World, eventually};
 
 /// A kind whose CustomResourceDefinition is not installed.
@@ -58,11 +58,11 @@ impl Troubles {
         };
         let shards = ShardsConfig { shards: 2, ..ShardsConfig::default() };
         let mut shards = world.cluster.shards("default", "sites", shards).unwrap();
-        let address = free_address().await;
+        let (listener, address) = listen().await;
         let manager = world
             .manager()
             .leader_election()
-            .serve(address)
+            .serve_on(listener)
             .debug_shards(shards.status())
             .service("shards", async move |stop| {
                 shards.run(&stop, async |_: Shard, leadership: Leadership| leadership.cancelled().await).await;
