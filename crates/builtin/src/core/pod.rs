@@ -112,8 +112,14 @@ impl Strategy for Pod {
                 }
                 mutable::keep_class(pod, old);
             }
-            Subresource::EphemeralContainers => mutable::take_ephemeral_containers(pod, old),
-            Subresource::Resize => resize::take_resources(pod, old),
+            Subresource::EphemeralContainers => {
+                keep_metadata(pod, old);
+                mutable::take_ephemeral_containers(pod, old);
+            }
+            Subresource::Resize => {
+                keep_metadata(pod, old);
+                resize::take_resources(pod, old);
+            }
             _ => restore_member(pod, old, "status"),
         }
     }
@@ -234,4 +240,14 @@ impl Strategy for Pod {
 
 fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
+}
+
+/// Restores the metadata that a write of a subresource must not change.
+fn keep_metadata(pod: &mut Json, old: &Json) {
+    for field in ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"] {
+        set_metadata(pod, field, old["metadata"][field].clone());
+    }
+    if let Some(Json::Object(metadata)) = pod.get_mut("metadata") {
+        metadata.retain(|_, value| !value.is_null());
+    }
 }

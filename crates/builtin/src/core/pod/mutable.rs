@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pintle_apimachinery::object::{restore_except, restore_member};
+use pintle_apimachinery::object::restore_except;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::{Json, json};
