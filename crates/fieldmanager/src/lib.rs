@@ -38,6 +38,7 @@ use std::fmt;
 use pintle_json::Json;
 use pintle_schema::Schema;
 
+mod admitted;
 mod apply;
 mod compare;
 mod field_set;
@@ -53,6 +54,7 @@ mod set;
 mod tracking;
 mod versions;
 
+pub use admitted::restore_malformed;
 pub use apply::{Applied, ApplyError, Conflicts, apply};
 pub use mutation::merge_configuration;
 pub use path_element::{Indistinct, PathElement};

@@ -29,6 +29,10 @@ impl Set {
             if name == "." {
                 continue;
             }
+            // As in kube-apiserver, steps of unknown types are ignored.
+            if name.as_bytes().get(1) == Some(&b':') && !name.starts_with(['f', 'k', 'v', 'i']) {
+                continue;
+            }
             let step = PathElement::parse(name)?;
             let below = below.as_object()?;
             let is_member = below.is_empty() || below.contains_key(".");

@@ -6,6 +6,7 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::How;
+use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, Reason, StatusDetails};
@@ -332,7 +333,12 @@ impl<'a> Patcher<'a> {
         Ok(())
     }
 
+    /// Stores the warnings, unless the live object is not converted. If the conversion fails, the response has no
+    /// warnings.
     fn warn(&self, findings: &[StrictFinding]) {
+        if self.manager.requester().webhooks().is_some_and(WebhookCalls::lacks_conversion) {
+            return;
+        }
         let warnings = warnings(findings, self.manager.options.field_validation);
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
     }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use pintle_apimachinery::failure::{Failure, Outcome};
-use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::object::{metadata, metadata_mut};
 use pintle_apimachinery::request::options::How;
 use pintle_apimachinery::selector::structured_text;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -49,6 +49,16 @@ impl Scale {
     pub fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()
+    }
+
+    /// Returns the same Scale as [`present`](Self::present), but with the `managedFields` entries of the replicas.
+    pub fn owned(&self, object: &Json) -> Json {
+        let mut scale = self.present(object);
+        let entries = pintle_fieldmanager::scale_entries(object, &self.spec_replicas);
+        if !entries.is_null() {
+            metadata_mut(&mut scale).set("managedFields", entries);
+        }
+        scale
     }
 
     fn try_read(&self, object: &Json) -> Option<Json> {

@@ -74,6 +74,12 @@ impl<'a> Writer<'a> {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }
 
+    /// If `managedFields` is malformed after admission, restores the entries from `before` the admission and warns.
+    pub fn restore_malformed(&self, object: &mut Json, before: Option<Json>) {
+        let fault = pintle_fieldmanager::restore_malformed(object, before);
+        fault.into_iter().for_each(|text| self.requester().warn(text));
+    }
+
     /// Applies a configuration to the live object with server-side apply.
     pub fn apply(&self, kind: &Kind, live: Option<&Json>, applied: &Json, subresource: Subresource) -> Outcome<Json> {
         let run = |context: &pintle_fieldmanager::WriteContext<'_>| {

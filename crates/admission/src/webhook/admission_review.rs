@@ -69,6 +69,17 @@ pub fn read_admission_response(
     })
 }
 
+/// Returns a patched object. If the patch removed the type of the object, sets the type of the object `before` the
+/// patch, as kube-apiserver does.
+pub fn with_type_of(mut patched: Json, before: &Json) -> Json {
+    for field in ["apiVersion", "kind"] {
+        if patched.is_object() && patched[field].is_empty() {
+            patched.set(field, before[field].clone());
+        }
+    }
+    patched
+}
+
 fn call_failed(why: &str) -> String {
     format!("failed to call webhook: {why}")
 }
@@ -144,6 +155,10 @@ fn check_types(response: &Json) -> Result<(), String> {
     if !is_absent("auditAnnotations") && !response["auditAnnotations"].is_object() {
         return Err(wrong(&response["auditAnnotations"], "auditAnnotations", "map[string]string"));
     }
+    let mut annotations = response.members("/auditAnnotations").map(|(_, value)| value);
+    if let Some(value) = annotations.find(|value| !value.is_string() && !value.is_null()) {
+        return Err(wrong(value, "auditAnnotations", "string"));
+    }
     match (&response["warnings"], response["warnings"].as_array()) {
         (Json::Null, _) => Ok(()),
         (found, None) => Err(wrong(found, "warnings", "[]string")),
@@ -208,6 +223,25 @@ mod tests {
         let verdict = verdict.expect("a valid response");
         assert!(verdict.is_allowed);
         assert_eq!(verdict.patch, Some(("JSONPatch".into(), b"[]".to_vec())));
+    }
+
+    #[test]
+    fn annotations_must_be_texts() {
+        let wrong = answer(json!({"uid": "u", "allowed": true, "auditAnnotations": {"a": 1}}));
+        let why = read(&wrong, false).expect_err("a wrong type");
+        assert!(why.ends_with("Go struct field AdmissionResponse.response.auditAnnotations of type string"), "{why}");
+        let unset = answer(json!({"uid": "u", "allowed": true, "auditAnnotations": {"a": null}}));
+        assert!(read(&unset, false).is_ok());
+    }
+
+    #[test]
+    fn removed_types_are_restored() {
+        let before = json!({"apiVersion": "v1", "kind": "A"});
+        assert_eq!(with_type_of(json!({"apiVersion": "v1", "kind": ""}), &before), before);
+        assert_eq!(with_type_of(json!({}), &before), before);
+        let other = json!({"apiVersion": "v2", "kind": "B"});
+        assert_eq!(with_type_of(other.clone(), &before), other);
+        assert_eq!(with_type_of(json!([]), &before), json!([]));
     }
 
     #[test]

@@ -182,6 +182,12 @@ impl WebhookCalls {
         !calls.missing_calls.is_empty() || !calls.missing_conversions.is_empty()
     }
 
+    /// Returns `true` if the attempt needed a conversion that is missing or has failed.
+    pub fn lacks_conversion(&self) -> bool {
+        let calls = self.calls();
+        calls.conversion_error.is_some() || !calls.missing_conversions.is_empty()
+    }
+
     /// Takes the error of the first failed conversion that an attempt needed.
     pub fn take_conversion_error(&self) -> Option<String> {
         self.calls().conversion_error.take()

@@ -32,7 +32,9 @@ impl Registry {
         write.has_labels = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.set_defaults(&mut write.new);
         write.track();
+        let managed = write.by.requester().webhooks().map(|_| write.new.at("/metadata/managedFields").cloned());
         self.admit(write)?;
+        managed.into_iter().for_each(|before| write.by.restore_malformed(&mut write.new, before));
         write.target.settle_namespace(&mut write.new)?;
         if pintle_authz::grants_rights(write.target) {
             pintle_authz::check_grant(self.rbac(), &write.by.requester().user, write.target, &write.new, write.old)?;
@@ -143,7 +145,7 @@ impl<'a> Write<'a> {
     /// Returns the old and the new Scale for admission. Returns `None` if the write is not for `/scale`.
     fn scales(&self) -> Option<Scales<'a>> {
         let paths = self.target.kind.scale().filter(|_| self.target.subresource == Subresource::Scale)?;
-        Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
+        Some(Scales { paths, old: paths.owned(self.old?), new: paths.owned(&self.new) })
     }
 
     /// Updates the managed fields. This function must run before the kind's rules change the object. This function does
@@ -214,6 +216,7 @@ impl<'a> Write<'a> {
 /// Restores metadata fields that an update may omit but must not change.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
+    metadata.unset("selfLink");
     let stored = |field: &str| metadata::member(old, field).cloned();
     if metadata.text("/uid").is_empty()
         && let Some(uid) = stored("uid")

@@ -34,7 +34,7 @@ impl Registry {
             let present = paths.present(live);
             let mut scale = make(&present)?;
             paths.check(target, &scale, live, how)?;
-            let present = with_managed_fields(present, live, paths);
+            let present = paths.owned(live);
             metadata_mut(&mut scale).unset("managedFields");
             manager.track(&ScaleBody::kind(), Some(&present), &mut scale, Subresource::Scale);
             Ok(scale)
@@ -51,7 +51,7 @@ impl Registry {
         let paths = scale_paths(target)?;
         let kind = ScaleBody::kind();
         self.write_scale(target, manager, &|live| {
-            let present = with_managed_fields(paths.present(live), live, paths);
+            let present = paths.owned(live);
             paths.check_owners(&present)?;
             let mut scale = manager.apply(&kind, Some(&present), applied, Subresource::Scale)?;
             paths.check_applied(target, &scale, &present)?;
@@ -84,14 +84,6 @@ impl Registry {
 
 fn scale_paths(target: &RequestTarget) -> Outcome<&Scale> {
     target.kind.scale().ok_or_else(Failure::no_such_resource)
-}
-
-fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
-    let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
-    if !entries.is_null() {
-        metadata_mut(&mut scale).set("managedFields", entries);
-    }
-    scale
 }
 
 fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {

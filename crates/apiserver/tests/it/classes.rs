@@ -111,8 +111,8 @@ async fn ip_addresses_need_a_canonical_name_and_a_parent() {
         ("192.168.1.5", parent.clone(), ""),
         ("192.168.1.6", Json::Null, "spec.parentRef: Required value"),
         ("192.168.1.7", json!({"name": "s"}), "spec.parentRef.resource: Required value"),
-        ("2001:0db8::1", parent.clone(), "must be a canonical format IP address"),
-        ("a", parent, "unable to parse IP"),
+        ("2001:0db8::1", parent.clone(), "must be in canonical form"),
+        ("a", parent, "must be a valid IP address"),
     ] {
         let made =
             call(&server, Method::POST, path, json!({"metadata": {"name": name}, "spec": {"parentRef": parent}})).await;

@@ -505,10 +505,10 @@ async fn status_write_keeps_the_spec_of_a_moved_version() {
     }
 }
 
-/// If the conversion of an object fails, its deletion also fails, because policies cannot be evaluated with missing
-/// fields.
+/// If the conversion of an object fails, policies must not be evaluated, because fields of the object would be missing.
+/// Therefore, deletions and patches fail. Patches cause no warnings, because the patched object is unknown.
 #[tokio::test]
-async fn failed_conversion_prevents_the_deletion() {
+async fn failed_conversion_prevents_writes() {
     let webhook =
         Webhook::start(&["127.0.0.1"], |_| json!({"result": {"status": "Failure", "message": "broken"}})).await;
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
@@ -519,6 +519,9 @@ async fn failed_conversion_prevents_the_deletion() {
     assert_eq!(support::delete(&server, &format!("{}/w", widgets("v2"))).await.code, 500);
     assert_eq!(support::delete(&server, &widgets("v2")).await.code, 500);
     assert_eq!(support::get(&server, &format!("{}/w", widgets("v1"))).await.code, 200);
+    let patch = json!({"spec": {"unknown": 1}});
+    let patched = support::call(&server, Method::PATCH, &format!("{}/w", widgets("v2")), patch).await;
+    assert_eq!((patched.code, patched.headers.get("warning")), (500, None));
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ mod port_names;
 mod priority;
 mod projected;
 mod qos;
+mod resize;
 mod resource_amounts;
 mod runtime;
 mod security;
@@ -61,7 +62,7 @@ pub(crate) use resource_amounts::{
     limit_errors, name_of_resource as resource_name_errors, resource_errors as container_resource_errors,
 };
 pub(crate) use spec::{template as validate_template, template_metadata};
-pub(crate) use volumes::host_path;
+pub(crate) use volumes::{host_path, template_metadata_errors};
 
 const PODS: &str = "pods";
 
@@ -111,8 +112,14 @@ impl Strategy for Pod {
                 }
                 mutable::keep_class(pod, old);
             }
-            Subresource::EphemeralContainers => mutable::take_ephemeral_containers(pod, old),
-            Subresource::Resize => mutable::take_resources(pod, old),
+            Subresource::EphemeralContainers => {
+                keep_metadata(pod, old);
+                mutable::take_ephemeral_containers(pod, old);
+            }
+            Subresource::Resize => {
+                keep_metadata(pod, old);
+                resize::take_resources(pod, old);
+            }
             _ => restore_member(pod, old, "status"),
         }
     }
@@ -233,4 +240,14 @@ impl Strategy for Pod {
 
 fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
+}
+
+/// Restores the metadata that a write of a subresource must not change.
+fn keep_metadata(pod: &mut Json, old: &Json) {
+    for field in ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"] {
+        set_metadata(pod, field, old["metadata"][field].clone());
+    }
+    if let Some(Json::Object(metadata)) = pod.get_mut("metadata") {
+        metadata.retain(|_, value| !value.is_null());
+    }
 }

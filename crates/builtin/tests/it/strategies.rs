@@ -403,3 +403,16 @@ fn no_strategy_panics_on_malformed_json() {
         }
     }
 }
+
+#[test]
+fn subresources_of_pods_keep_the_metadata() {
+    let kind = kind("", "v1", "pods");
+    let old = json!({"metadata": {"name": "a", "labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}});
+    for subresource in [Subresource::Resize, Subresource::EphemeralContainers] {
+        let mut new = old.clone();
+        new["metadata"].set("labels", json!({"c": "d"}));
+        new["metadata"].set("annotations", json!({"c": "d"}));
+        kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut new, &old, subresource);
+        assert_eq!(new["metadata"], old["metadata"], "{subresource:?}");
+    }
+}

@@ -9,7 +9,7 @@ use super::mutating::{Reinvocation, check_identity, object_schema, set_defaults,
 use super::review::Review;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation, Plugin};
-use pintle_admission::webhook::{AdmissionVerdict, admission_review, read_admission_response};
+use pintle_admission::webhook::{AdmissionVerdict, admission_review, read_admission_response, with_type_of};
 use pintle_apimachinery::failure::{Failure, Outcome, quoted};
 use pintle_apimachinery::request::webhook_calls::{WebhookCall, WebhookCalls};
 use pintle_authz::AdmissionWebhook;
@@ -117,8 +117,7 @@ fn matched(
         return Ok(None);
     }
     let review = admission_review(webhook.review_version, &variables.admission_request());
-    let (configuration, at) = &webhook.id;
-    let id = format!("{run}/{configuration}/{at}");
+    let id = format!("{run}/{}/{}", webhook.id.0, webhook.id.1);
     Ok(Some((kind, WebhookCall { id, client: webhook.client.clone(), review })))
 }
 
@@ -214,9 +213,9 @@ fn mutated(
         return Ok(false);
     }
     let Some(new) = request.new.as_deref().filter(|_| request.operation != Operation::Delete) else {
-        let name = quoted(&webhook.name);
         let why = format!(
-            "admission webhook {name} attempted to modify the object, which is not supported for this operation"
+            "admission webhook {} attempted to modify the object, which is not supported for this operation",
+            quoted(&webhook.name)
         );
         return Err(Failure::internal(why).into());
     };
@@ -228,7 +227,9 @@ fn mutated(
     let schema = object_schema(kind, &object)?;
     let changed = operations.apply(&object, &schema).map_err(|error| Failure::internal(error.to_string()))?;
     let mut changed = match kind.origin() {
-        Origin::BuiltIn => schema.read(changed).map_err(|error| Failure::internal(error.to_string()))?.object,
+        Origin::BuiltIn => {
+            schema.read(with_type_of(changed, &object)).map_err(|error| Failure::internal(error.to_string()))?.object
+        }
         _ => changed,
     };
     check_identity(&object, &changed, request.operation)?;

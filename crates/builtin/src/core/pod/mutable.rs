@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pintle_apimachinery::object::{restore_except, restore_member};
+use pintle_apimachinery::object::restore_except;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::{Json, json};
 
 use super::status_errors;
-use super::{gated, qos, spec};
+use super::{gated, resize, spec};
 use crate::network_rules::ip_errors;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
@@ -48,41 +48,14 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Restores all parts of the old object except its container resources and resize policies.
-pub(super) fn take_resources(pod: &mut Json, old: &Json) {
-    let new = pod.clone();
-    restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
-    let Some(spec) = pod.get_mut("spec") else { return };
-    for key in ["containers", "initContainers"] {
-        let sent = by_name(&new, &format!("/spec/{key}"));
-        for container in spec.items_mut(key) {
-            if let Some(sent) = sent.get(container.text("/name")) {
-                restore_member(container, sent, "resources");
-                restore_member(container, sent, "resizePolicy");
-            }
-        }
-    }
-}
-
 pub(super) fn errors(new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     match subresource {
         Subresource::None => spec_errors(new, old),
         Subresource::Status => status_errors(new, old),
         Subresource::EphemeralContainers => ephemeral_errors(new, old),
-        Subresource::Resize => resize_errors(new, old),
+        Subresource::Resize => resize::errors(new, old),
         _ => FieldErrors::default(),
     }
-}
-
-fn resize_errors(new: &Json, old: &Json) -> FieldErrors {
-    let mut errors = spec::pod(new);
-    let class = old.text("/status/qosClass");
-    let before = if class.is_empty() { qos::class(old) } else { class };
-    if qos::class(new) != before {
-        let why = "Pod QOS Class may not change as a result of resizing";
-        errors.push(FieldError::invalid_text("spec", new.text("/status/qosClass"), why));
-    }
-    errors
 }
 
 fn ephemeral_errors(new: &Json, old: &Json) -> FieldErrors {
