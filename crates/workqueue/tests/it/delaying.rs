@@ -130,7 +130,7 @@ fn replaced_delay_ends_at_the_new_deadline() {
 }
 
 #[test]
-fn absorbed_kind_of_delay_does_not_outlive_a_queued_key() {
+fn absorbed_delay_kind_does_not_outlive_a_queued_key() {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(QueueConfig { pending_retry: DelayPolicy::Absorb, ..QueueConfig::new(clock.clone()) });
     for (kind, added) in [(DelayKind::Retry, Added::Merged), (DelayKind::Reminder, Added::Scheduled)] {
