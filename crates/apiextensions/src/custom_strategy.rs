@@ -1,6 +1,5 @@
 //! The strategy of custom resources, derived from their definition.
 
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -207,13 +206,7 @@ pub(super) fn published(version: &Json) -> Json {
     schema
 }
 
-impl fmt::Debug for CustomStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CustomStrategy")
-            .field("version", &self.versions.api_versions.get(self.index))
-            .finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(CustomStrategy |self| { version = self.versions.api_versions.get(self.index), .. });
 
 impl Conversion for CustomStrategy {
     fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json> {

@@ -115,9 +115,7 @@ fn collect_errors(schema: &Structural, value: &Json, path: FieldPath<'_>, errors
 fn types(members: &Map, path: FieldPath<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         let Some(Json::String(text)) = members.get(key) else {
-            if !members.contains_key(key) {
-                errors.add(|| FieldError::required(path.member(key), ""));
-            }
+            errors.required_if(!members.contains_key(key), path.member(key), "");
             continue;
         };
         let mut wrong = |why: String| errors.add(|| FieldError::invalid_text(path.member(key), text, why));

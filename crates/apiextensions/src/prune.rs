@@ -97,7 +97,8 @@ pub(super) fn prune_defaults(schema: &mut Structural) {
 
 /// Returns `true` if [`prune`] would not change the object.
 pub(crate) fn is_pruned(schema: &Structural, object: &Json) -> bool {
-    resource_is_pruned(schema, object)
+    let Some(members) = object.as_object() else { return true };
+    metadata_is_pruned(members) && members_are_pruned(schema, members, schema.preserve_unknown, true)
 }
 
 fn resource(schema: &Structural, object: &mut Json, path: FieldPath<'_>, removed: &mut Removed) {
@@ -183,11 +184,6 @@ fn prune_members(
         }
         true
     });
-}
-
-fn resource_is_pruned(schema: &Structural, object: &Json) -> bool {
-    let Some(members) = object.as_object() else { return true };
-    metadata_is_pruned(members) && members_are_pruned(schema, members, schema.preserve_unknown, true)
 }
 
 fn metadata_is_pruned(members: &Map) -> bool {

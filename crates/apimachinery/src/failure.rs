@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use pintle_json::Json;
+pub use pintle_meta::__private::quoted;
 use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDetails, TypeMeta};
 
 use crate::validate::FieldErrors;
@@ -243,27 +244,4 @@ impl Failure {
 /// Creates failure details for an object.
 pub fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
-}
-
-/// Quotes a string as Go's `%q` does.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\x07' => out.push_str("\\a"),
-            '\x08' => out.push_str("\\b"),
-            '\x0b' => out.push_str("\\v"),
-            '\x0c' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -2,10 +2,11 @@
 
 mod rule;
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use pintle_apimachinery::verb::RequestVerb;
+use pintle_meta::__private::Mutex;
 pub use rule::{Answer, Fault, Lag, Rule};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -109,7 +110,7 @@ impl Faults {
     /// Adds a rule. The server applies older rules first.
     pub fn add(&self, rule: Rule) -> RuleId {
         let _runtime = self.runtime.get().map(Handle::enter);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
         // Each rule has its own random number generator, so the rules are independent of each other.
@@ -121,35 +122,35 @@ impl Faults {
     /// Removes a rule. The watches that this rule has delayed now send their delayed events, except for events that are
     /// no longer in the history.
     pub fn remove(&self, rule: RuleId) {
-        self.lock().rules.retain(|armed| armed.id != rule);
+        self.inner.lock().rules.retain(|armed| armed.id != rule);
     }
 
     /// Removes all rules. All delayed watches now send their delayed events, except for events that are no longer in
     /// the history.
     pub fn clear(&self) {
-        self.lock().rules.clear();
+        self.inner.lock().rules.clear();
     }
 
     /// Returns the total number of times that all rules together have fired so far.
     pub fn hits(&self) -> u64 {
-        self.lock().hits.iter().sum()
+        self.inner.lock().hits.iter().sum()
     }
 
     /// Returns how many times `rule` has fired so far, even if it was removed.
     pub fn hits_of(&self, rule: RuleId) -> u64 {
-        self.lock().hits.get(rule.0).copied().unwrap_or(0)
+        self.inner.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
     /// Returns `true` if a rule can match create requests by the name of the object. If no rule can match, the caller
     /// can skip reading the name from the request body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
-        self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
+        self.inner.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
     }
 
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;
         for armed in rules.iter_mut() {
             let matches = !armed.rule.fault.affects_running_watch(request) && armed.try_fire(request);
@@ -176,7 +177,7 @@ impl Faults {
     /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. Of the rules that expire, cut or
     /// silence a watch, at most one rule fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;
         let (mut ends, mut lags) = (None, None);
         for armed in rules.iter_mut().filter(|armed| armed.rule.fault.affects_running_watch(request)) {
@@ -196,9 +197,5 @@ impl Faults {
         }
         rules.retain(|armed| !armed.can_be_dropped());
         (ends, lags)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, ArmedRules> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ mod forward;
 mod upstream;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request, Response, Uri};
@@ -31,6 +31,7 @@ use pintle_builtin::{NAMESPACES, unknown_namespace};
 use pintle_json::Json;
 use pintle_kinds::post_handler::PostHandler;
 use pintle_kinds::{Kind, Origin};
+use pintle_meta::__private::{Mutex, RwLock};
 use pintle_serving::body::ResponseBody;
 use pintle_storage::{ResourceKey, UpstreamObject};
 use tokio::runtime::Handle;
@@ -235,7 +236,7 @@ impl Live {
             Ok(object) if is_named(&object, namespace, name) => self.store_upstream_object(&source, object),
             Ok(_) => return Err(Refusal::wrong_object(&object_key)),
             Err(refusal) if refusal.is_absent(name) => {
-                let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
+                let complete = self.complete.read();
                 if !contains(&complete, &collection) {
                     self.registry.db.show(
                         &collection.resource,
@@ -256,13 +257,7 @@ impl Live {
         let Some(source) = self.storage_version_kind(kind).filter(|_| !self.is_complete(&collection)) else {
             return Ok(());
         };
-        let cell = self
-            .collections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(collection.clone())
-            .or_default()
-            .clone();
+        let cell = self.collections.lock().entry(collection.clone()).or_default().clone();
         let (live, stop) = (self.clone(), self.stop.clone());
         let work = async move { cell.get_or_try_init(|| live.follow(source, collection)).await.copied() };
         let loaded = self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
@@ -280,7 +275,7 @@ impl Live {
         }
         let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
         let draft = self.registry.db.draft(&collection.resource, &object);
-        let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
+        let complete = self.complete.read();
         let upstream_object = UpstreamObject { at: revision, object: Some(draft) };
         self.registry.db.show(&collection.resource, &key, upstream_object, contains(&complete, &collection));
     }
@@ -304,7 +299,7 @@ impl Live {
     }
 
     fn is_complete(&self, collection: &Collection) -> bool {
-        contains(&self.complete.read().unwrap_or_else(PoisonError::into_inner), collection)
+        contains(&self.complete.read(), collection)
     }
 
     fn has_written_definitions(&self) -> bool {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pintle_apimachinery::verb::RequestVerb;
+use pintle_meta::__private::Mutex;
 
 /// The maximum number of distinct label sets. Above the maximum, the server does not count requests with a new label
 /// set. This maximum limits memory use, because clients can send arbitrary resources and versions.
@@ -44,7 +44,7 @@ pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
 impl Metrics {
     pub(crate) fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         if all.len() >= MAX_SERIES && !all.contains_key(&labels) {
             return;
         }
@@ -58,7 +58,7 @@ impl Metrics {
     }
 
     pub(crate) fn text(&self, version: &str) -> String {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.0.lock().clone();
         let mut text = String::new();
         let mut family = |name: &str, kind: &str, help: &str| {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -189,7 +189,7 @@ mod tests {
             metrics.count(labels(&format!("r{at}")), 404, Duration::ZERO);
         }
         metrics.count(labels("r0"), 404, Duration::ZERO);
-        let all = metrics.0.lock().unwrap();
+        let all = metrics.0.lock();
         assert_eq!((all.len(), all[&labels("r0")].count), (MAX_SERIES, 2));
         assert_eq!(escaped("a\"b\\\n"), "a\\\"b\\\\\\n");
     }

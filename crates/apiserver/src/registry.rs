@@ -27,7 +27,7 @@ mod webhook_answers;
 #[cfg(test)]
 mod write_races;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use admission_plugin::Plugin;
@@ -42,6 +42,7 @@ use pintle_authz::{Attributes, Authenticator, Authorizer, Flow, Flows, Policies,
 use pintle_discovery::Documents;
 use pintle_json::Json;
 use pintle_kinds::Kinds;
+use pintle_meta::__private::{Mutex, RwLock};
 use pintle_serving::body_budget::BodyBudget;
 use pintle_serving::offload::OffloadPermits;
 use pintle_storage::{Db, Draft, History, Interner};
@@ -126,16 +127,16 @@ impl Registry {
 
     /// Returns the served kinds. Later changes to the served kinds do not affect the returned set.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
-        self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kinds.read().clone()
     }
 
     /// Changes the served kinds. Requests in flight continue to use the old set of kinds. Readers do not wait while
     /// `change` runs.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
-        let _guard = self.kinds_change_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.kinds_change_lock.lock();
         let mut new = Kinds::clone(&self.kinds());
         change(&mut new);
-        let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.kinds.write();
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
         // Release the lock first, because dropping the last reference to the old set can take a long time.
@@ -171,7 +172,7 @@ impl Registry {
     }
 
     pub(crate) fn with_random<R>(&self, generate: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
-        generate(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+        generate(&mut self.random.lock())
     }
 }
 

@@ -13,11 +13,12 @@ mod start;
 mod watch_event;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
+use pintle_meta::__private::Mutex;
 use pintle_meta::WatchEventType;
 use tokio::time::Instant;
 
@@ -411,7 +412,7 @@ impl Watcher {
     /// Dropping the future does not interrupt the encoding.
     async fn finish_frame(&mut self) {
         let Some(pending) = &mut self.pending_frame else { return };
-        let (shape, frame) = pending.get_mut().unwrap_or_else(PoisonError::into_inner).await;
+        let (shape, frame) = pending.get_mut().await;
         (self.shape, self.pending_frame) = (shape, None);
         frame.into_iter().for_each(|frame| self.send(frame));
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
@@ -17,6 +17,7 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::user::{ServiceAccountName, User};
 use pintle_json::{Json, json};
 use pintle_kinds::{Bound, Named};
+use pintle_meta::__private::Mutex;
 use pintle_meta::GroupResource;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -106,7 +107,7 @@ impl AccountTokens {
 
     /// Replaces the signing key, so that tokens signed with the old key become invalid.
     pub fn replace(&self, seed: KeySeed) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SigningKey::new(seed);
+        *self.0.lock() = SigningKey::new(seed);
     }
 
     /// Returns the public key as a JSON Web Key, or `None` if the system cannot provide random bytes.
@@ -169,7 +170,7 @@ impl AccountTokens {
     }
 
     fn key(&self) -> Option<Arc<SigningKey>> {
-        let mut key = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut key = self.0.lock();
         if key.is_none() {
             let mut seed = KeySeed::default();
             rand::fill(&mut seed).ok()?;

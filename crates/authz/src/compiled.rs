@@ -1,7 +1,6 @@
 //! An in-memory index of stored objects, which is updated after changes to the store.
 
-use std::sync::{PoisonError, RwLock};
-
+use pintle_meta::__private::RwLock;
 use pintle_storage::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 
 pub(super) trait Index: Default {
@@ -30,12 +29,12 @@ impl<I: Index> Compiled<I> {
     /// Runs a query on the index of `db`. All calls must pass the same `db`. The index is locked while `query` runs, so
     /// `query` should only look up objects, which the caller can process afterwards.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
-        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.read();
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
             return query(&state.index);
         }
         drop(state);
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.write();
         state.catch_up(db);
         query(&state.index)
     }

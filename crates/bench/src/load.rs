@@ -16,9 +16,10 @@ mod http;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Condvar, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pintle_meta::__private::{Mutex, RwLock};
 use serde_json::json;
 
 use crate::pods::Pods;
@@ -74,8 +75,8 @@ impl Server {
                 "/api/v1/pods" => self.list(&request, connection.answer(200)?)?,
                 "/control/stats" => {
                     let stats = json!({
-                        "pods": self.pods().len(),
-                        "version": self.pods().version(),
+                        "pods": self.pods.read().len(),
+                        "version": self.pods.read().version(),
                         "watches": self.watches.load(Ordering::Acquire),
                         "listed": self.listed.load(Ordering::Acquire),
                     });
@@ -88,7 +89,7 @@ impl Server {
                 }
                 "/control/expire" => {
                     let changed = request.number("changed").unwrap_or(0);
-                    self.pods.write().unwrap_or_else(PoisonError::into_inner).change(changed);
+                    self.pods.write().change(changed);
                     self.order(Order::Expire);
                     connection.answer(200)?.whole(b"{}")?;
                 }
@@ -103,7 +104,7 @@ impl Server {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             self.listed.store(now.as_nanos() as u64, Ordering::Release);
         }
-        let pods = self.pods();
+        let pods = self.pods.read();
         let page = match request.number("limit").filter(|_| request.value("resourceVersion") != Some("0")) {
             None | Some(0) => 0..pods.len(),
             Some(limit) => {
@@ -125,7 +126,7 @@ impl Server {
     }
 
     fn watch(&self, request: &Request, mut answer: Answer<'_>) -> io::Result<()> {
-        let (mut known, _) = *self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut known, _) = *self.order.lock();
         if request.value("sendInitialEvents") == Some("true") {
             self.initial_events(&mut answer)?;
         }
@@ -136,7 +137,7 @@ impl Server {
     }
 
     fn initial_events(&self, answer: &mut Answer<'_>) -> io::Result<()> {
-        let pods = self.pods();
+        let pods = self.pods.read();
         let all = (0..pods.len()).map(|pod| (pod, None));
         put_events(&pods, "ADDED", all, answer)?;
         let bookmark = json!({"type": "BOOKMARK", "object": {"kind": "Pod", "apiVersion": "v1", "metadata": {
@@ -149,7 +150,7 @@ impl Server {
     fn obey(&self, known: &mut u64, answer: &mut Answer<'_>) -> io::Result<()> {
         const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
         loop {
-            let order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+            let order = self.order.lock();
             let wait = self.ordered.wait_timeout_while(order, LOOK_AFTER_CLIENT, |order| order.0 == *known);
             let (number, order) = *wait.unwrap_or_else(PoisonError::into_inner).0;
             if number == *known {
@@ -161,7 +162,7 @@ impl Server {
             *known = number;
             match order {
                 Order::Events { first, n } => {
-                    let pods = self.pods();
+                    let pods = self.pods.read();
                     let event = |i: u64| ((i * 7919 % pods.len() as u64) as usize, Some(pods.version() + 1 + i));
                     put_events(&pods, "MODIFIED", (first..first + n).map(event), answer)?;
                 }
@@ -175,13 +176,9 @@ impl Server {
     }
 
     fn order(&self, order: Order) {
-        let mut last = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.order.lock();
         *last = (last.0 + 1, order);
         self.ordered.notify_all();
-    }
-
-    fn pods(&self) -> RwLockReadGuard<'_, Pods> {
-        self.pods.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Collects short durations on several threads and computes their quantiles.
 
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use pintle_meta::__private::Mutex;
 
 /// A collection of durations. Each thread has its own clone, and dropping a clone adds its durations to the shared
 /// list.
@@ -28,7 +30,7 @@ impl Stopwatch {
     /// Returns the quantile `q` of all durations in microseconds, or NaN if there are no durations. Call this method
     /// after all other clones have been dropped, because dropping a clone adds its durations.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         quantile(&mut all, q).map_or(f64::NAN, |nanos| nanos as f64 / 1e3)
     }
 }
@@ -42,7 +44,7 @@ impl Clone for Stopwatch {
 impl Drop for Stopwatch {
     fn drop(&mut self) {
         let local = mem::take(&mut self.local);
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).extend(local);
+        self.all.lock().extend(local);
     }
 }
 

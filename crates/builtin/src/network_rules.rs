@@ -135,9 +135,7 @@ pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors
         if !host.is_empty() {
             let why = name_errors(NameRule::Subdomain, host, false);
             errors.extend(why.iter().map(|why| FieldError::invalid_text(field.as_str(), host, why)));
-            if ip_errors(host, "").is_none() {
-                errors.push(FieldError::invalid_text(field, host, "must be a DNS name, not an IP address"));
-            }
+            errors.invalid_text_if(ip_errors(host, "").is_none(), field, host, "must be a DNS name, not an IP address");
         }
     }
     errors

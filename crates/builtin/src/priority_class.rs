@@ -49,7 +49,8 @@ impl Strategy for PriorityClass {
     }
 
     fn undeletable(&self, name: &str) -> Option<&'static str> {
-        is_system(name).then_some("this is a system priority class and cannot be deleted")
+        let is_system = SYSTEM_CLASSES.iter().any(|(system, _)| *system == name);
+        is_system.then_some("this is a system priority class and cannot be deleted")
     }
 }
 
@@ -68,10 +69,6 @@ fn system_class_error(object: &Json) -> Option<String> {
     }
     let is_default = object.get("globalDefault").and_then(Json::as_bool).unwrap_or(false);
     is_default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
-}
-
-fn is_system(name: &str) -> bool {
-    SYSTEM_CLASSES.iter().any(|(system, _)| *system == name)
 }
 
 #[cfg(test)]

@@ -267,7 +267,7 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
             Some(byte) if *byte == quote && (!triple || bytes[index..].starts_with(&[quote; 3])) => {
                 return Scan::Token(token, index + if triple { 3 } else { 1 });
             }
-            Some(b'\n' | b'\r') if !triple => return ended_at(text, start, index, token),
+            Some(b'\n' | b'\r') if !triple => return prefix_or(text, start, failure(text, index)),
             Some(b'\\') if !raw => match escape(&bytes[index + 1..]) {
                 Ok(length) => index += 1 + length,
                 Err(length) => return broken(text, start, triple, index + 1 + length, token),
@@ -281,10 +281,6 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
 /// string.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
-}
-
-fn ended_at(text: &str, start: usize, index: usize, _token: Token) -> Scan {
-    prefix_or(text, start, failure(text, index))
 }
 
 fn broken(text: &str, start: usize, triple: bool, index: usize, token: Token) -> Scan {

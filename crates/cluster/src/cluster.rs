@@ -2,14 +2,15 @@
 
 mod elections;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-#[cfg(feature = "apiserver")]
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory, Namespaces, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
+#[cfg(feature = "apiserver")]
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ClientConfig, NamespaceScope, Object, Resource};
 use pintle_metrics::Provider;
 use pintle_restreq::{Api, RestClient, RestClientConfig, TransportLayer};
@@ -316,7 +317,7 @@ impl Cluster {
     }
 
     fn events(&self) -> MutexGuard<'_, Events> {
-        self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.events.lock()
     }
 
     /// Stops the informers and the Event broadcaster of this cluster and all its clones. In total, `shutdown` waits at
@@ -473,7 +474,7 @@ mod tests {
         let transform: Transform<ConfigMap> = Arc::new(move |_: &mut ConfigMap| {
             blocks.send(()).unwrap();
             // Block until the test drops the sender, which makes `recv` return an error.
-            released.lock().unwrap().recv().unwrap_err();
+            released.lock().recv().unwrap_err();
         });
         let config = InformerConfig { transform: Some(transform), ..InformerConfig::default() };
         // Let the informer block a thread of another runtime, so that the clock of this runtime can advance.

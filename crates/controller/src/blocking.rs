@@ -4,10 +4,11 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::process::exit;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pintle_meta::__private::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +55,7 @@ impl<K: RequestKey> Polls<K> {
     pub(crate) fn add_worker(&self) -> Arc<Poll<K>> {
         let current = Mutex::new(CurrentPoll { key: None, started_at: None, is_reported: false });
         let poll = Arc::new(Poll { current, metrics: self.metrics.clone() });
-        let mut workers = lock(&self.workers);
+        let mut workers = self.workers.lock();
         // Remove ended workers only when the vector is full, so that adding a worker is O(1) on average.
         if workers.len() == workers.capacity() {
             workers.retain(|worker| worker.strong_count() > 0);
@@ -70,17 +71,17 @@ impl<K: RequestKey> Polls<K> {
 
     fn blocked_for(&self, limit: Duration) -> Vec<Blocked<K>> {
         let now = Instant::now();
-        self.polls().iter().filter_map(|poll| lock(&poll.current).blocked(limit, now)).collect()
+        self.polls().iter().filter_map(|poll| poll.current.lock().blocked(limit, now)).collect()
     }
 
     fn polls(&self) -> Vec<Arc<Poll<K>>> {
-        lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
+        self.workers.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     fn new_reports(&self) -> Vec<Report> {
         let now = Instant::now();
         let new = self.polls().into_iter().filter_map(|poll| {
-            let mut current = lock(&poll.current);
+            let mut current = poll.current.lock();
             let found = current.blocked(self.limit, now).filter(|_| !current.is_reported);
             current.is_reported |= found.is_some();
             found
@@ -131,7 +132,7 @@ impl<K: RequestKey> Watched for Polls<K> {
     fn has_blocked(&self) -> bool {
         let now = Instant::now();
         let is_blocked = |since| now.duration_since(since) >= self.limit;
-        self.polls().iter().any(|poll| lock(&poll.current).started_at.is_some_and(is_blocked))
+        self.polls().iter().any(|poll| poll.current.lock().started_at.is_some_and(is_blocked))
     }
 
     fn new_reports(&self) -> Vec<Report> {
@@ -174,7 +175,7 @@ impl<K: RequestKey> Poll<K> {
     }
 
     fn enter(&self, key: &Arc<K>) -> Polling<'_, K> {
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         let old_key = match &current.key {
             Some(old_key) if Arc::ptr_eq(old_key, key) => None,
             _ => current.key.replace(key.clone()),
@@ -192,7 +193,7 @@ struct Polling<'a, K: RequestKey>(&'a Poll<K>);
 
 impl<K: RequestKey> Drop for Polling<'_, K> {
     fn drop(&mut self) {
-        let mut current = lock(&self.0.current);
+        let mut current = self.0.current.lock();
         let since = current.started_at.take();
         let was_reported = std::mem::take(&mut current.is_reported);
         let key = if was_reported { current.key.clone() } else { None };
@@ -251,9 +252,9 @@ impl Drop for Watchdog {
         if !ends_process || self.0.held().is_empty() {
             // Drop the controllers on the calling thread instead of the watchdog's thread, because their metrics are
             // user code.
-            drop(std::mem::take(&mut *lock(&self.0.controllers)));
+            drop(std::mem::take(&mut *self.0.controllers.lock()));
         }
-        *lock(&self.0.has_ended) = true;
+        *self.0.has_ended.lock() = true;
         self.0.ended.notify_all();
     }
 }
@@ -262,7 +263,7 @@ impl Shared {
     fn run(&self, tick: Duration) {
         let (mut stopped, mut running, mut reports) = (None, None::<Receiver<()>>, Vec::new());
         let mut woken = None;
-        let mut has_ended = lock(&self.has_ended);
+        let mut has_ended = self.has_ended.lock();
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
@@ -285,7 +286,7 @@ impl Shared {
                 let reports = std::mem::take(&mut reports);
                 running = Some(start_report(|| reports.into_iter().for_each(|report| report())));
             }
-            has_ended = lock(&self.has_ended);
+            has_ended = self.has_ended.lock();
             if !*has_ended || stopped.is_some() {
                 let waited = self.ended.wait_timeout(has_ended, if stopped.is_some() { tick / 10 } else { tick });
                 has_ended = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -308,7 +309,7 @@ impl Shared {
     }
 
     fn controllers(&self) -> Vec<Arc<dyn Watched>> {
-        lock(&self.controllers).clone()
+        self.controllers.lock().clone()
     }
 
     /// Describes the calls that still block their threads, including the controllers' names.
@@ -332,9 +333,4 @@ impl Shared {
         });
         exit(1);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A poisoned lock is safe to use, because no code panics between two related writes.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

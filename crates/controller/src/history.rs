@@ -3,10 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::mem::replace;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use pintle_informer::Writer;
+use pintle_meta::__private::Mutex;
 use pintle_meta::ObjectKey;
 
 use crate::key::RequestKey;
@@ -103,7 +104,8 @@ pub struct KeyHistory {
     pub last_call: Option<LastCall>,
 }
 
-/// The histories of a controller's keys. Clones share the same histories.
+/// The histories of a controller's keys. Clones share the same histories. A panic in the key's `Eq`, `Hash`, `Ord` or
+/// `Clone` implementation leaves the maps in a consistent state.
 pub(crate) struct Histories<K>(Arc<Mutex<State<K>>>);
 
 /// The histories in two generations. When the newer generation is full, it replaces the older generation.
@@ -149,7 +151,7 @@ impl<K: RequestKey> Histories<K> {
     }
 
     fn with(&self, key: &K, change: impl FnOnce(&mut KeyHistory)) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let Some(history) = state.newer.get_mut(key) {
             return change(history);
         }
@@ -168,13 +170,13 @@ impl<K: RequestKey> Histories<K> {
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<KeyHistory> {
-        let state = self.lock();
+        let state = self.0.lock();
         state.newer.get(key).or_else(|| state.older.get(key)).cloned()
     }
 
     /// Returns `true` if a field manager other than `own` made the key's newest change.
     pub(crate) fn newest_writer_differs(&self, key: &K, own: &str) -> bool {
-        let state = self.lock();
+        let state = self.0.lock();
         let newest = state.newer.get(key).or_else(|| state.older.get(key)).and_then(|history| history.causes.back());
         matches!(
             newest.map(|cause| &cause.reason),
@@ -184,13 +186,13 @@ impl<K: RequestKey> Histories<K> {
 
     /// Returns all keys with a history.
     pub(crate) fn keys(&self) -> Vec<K> {
-        let state = self.lock();
+        let state = self.0.lock();
         state.newer.keys().chain(state.older.keys()).cloned().collect()
     }
 
     /// Returns up to `limit` keys, sorted by descending rank. Skips keys for which `rank` returns `None`.
     pub(crate) fn top<R: Ord>(&self, limit: usize, rank: impl Fn(&KeyHistory) -> Option<R>) -> Vec<(K, KeyHistory)> {
-        let state = self.lock();
+        let state = self.0.lock();
         let all = state.newer.iter().chain(&state.older);
         let mut ranked: Vec<_> = all.filter_map(|(key, history)| Some((rank(history)?, key, history))).collect();
         let order = |one: &(R, &K, _), other: &(R, &K, _)| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1));
@@ -201,11 +203,6 @@ impl<K: RequestKey> Histories<K> {
         ranked.truncate(limit);
         ranked.sort_by(order);
         ranked.into_iter().map(|(_, key, history)| (key.clone(), history.clone())).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // A panic in the key's `Eq`, `Hash`, `Ord` or `Clone` implementation leaves the maps in a consistent state.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -313,7 +310,7 @@ mod tests {
             histories.cause(&key(number), CauseReason::Program);
             histories.cause(&key(0), CauseReason::Program);
         }
-        let state = histories.lock();
+        let state = histories.0.lock();
         assert!(state.newer.len() + state.older.len() <= 2 * KEYS);
         drop(state);
         assert_eq!(histories.get(&key(0)).unwrap().total, 20 * KEYS as u64 + 1);

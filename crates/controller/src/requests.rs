@@ -1,9 +1,10 @@
 //! The handle through which sources add keys to a controller's queue.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{AddOptions, Added, DelayKind, WorkQueue};
@@ -75,6 +76,7 @@ pub(crate) type KeyFilter<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
 struct Shared<K> {
     controller: String,
     filter: Option<KeyFilter<K>>,
+    /// The state is consistent even if a key's `Eq`, `Hash` or `Clone` panics.
     state: Mutex<State<K>>,
     /// The keys that are in flight or whose last reconciliation failed. Acquire this lock before the queue's lock.
     attempts: Mutex<Attempts<K>>,
@@ -104,13 +106,6 @@ impl<K> Default for State<K> {
             has_dropped_events: false,
             has_dropped_added: false,
         }
-    }
-}
-
-impl<K> Shared<K> {
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // A poisoned lock is safe to use: the state is consistent even if a key's `Eq`, `Hash` or `Clone` panics.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -190,7 +185,7 @@ impl<K: RequestKey> Requests<K> {
     fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
-                let state = self.lock();
+                let state = self.shared.state.lock();
                 match &state.queue {
                     None => {
                         self.keep_added(state, key, options.priority);
@@ -204,7 +199,7 @@ impl<K: RequestKey> Requests<K> {
             if added != Added::ShutDown {
                 return Some(added);
             }
-            let state = self.lock();
+            let state = self.shared.state.lock();
             if state.run == run {
                 self.keep_added(state, key, options.priority);
                 return None;
@@ -235,7 +230,7 @@ impl<K: RequestKey> Requests<K> {
             return;
         }
         self.histories().cause(&key, reason);
-        let mut state = self.lock();
+        let mut state = self.shared.state.lock();
         if state.is_open() {
             drop(state);
             return self.add_with(key, AddOptions { priority: LOW_PRIORITY, ..AddOptions::default() });
@@ -268,7 +263,7 @@ impl<K: RequestKey> Requests<K> {
     }
 
     pub(crate) fn keep(&self, keys: impl IntoIterator<Item = K>) {
-        let mut state = self.lock();
+        let mut state = self.shared.state.lock();
         for key in keys {
             self.histories().cause(&key, CauseReason::Unfinished);
             state.kept.insert(key, LOW_PRIORITY, Origin::Unfinished, MAX_KEPT);
@@ -280,17 +275,17 @@ impl<K: RequestKey> Requests<K> {
     }
 
     pub(crate) fn take_kept(&self) -> Vec<(K, i32)> {
-        let mut state = self.lock();
+        let mut state = self.shared.state.lock();
         (state.has_dropped_events, state.has_dropped_added) = (false, false);
         state.kept.take()
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.lock().is_open()
+        self.shared.state.lock().is_open()
     }
 
     pub(crate) fn stop_taking_keys(&self) {
-        self.lock().is_closing = true;
+        self.shared.state.lock().is_closing = true;
     }
 
     pub(crate) fn mark_synced(&self) {
@@ -304,7 +299,7 @@ impl<K: RequestKey> Requests<K> {
     pub(crate) fn open(&self, queue: Queue<K>) {
         self.attempts().clear();
         self.shared.synced.send_replace(false);
-        let mut state = self.lock();
+        let mut state = self.shared.state.lock();
         state.run += 1;
         state.is_closing = false;
         let before = state.queue.replace(queue);
@@ -313,13 +308,13 @@ impl<K: RequestKey> Requests<K> {
     }
 
     pub(crate) fn close(&self) -> Option<Queue<K>> {
-        let queue = self.lock().queue.take();
+        let queue = self.shared.state.lock().queue.take();
         self.attempts().clear();
         queue
     }
 
     pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
-        let queue = self.lock().queue.clone()?;
+        let queue = self.shared.state.lock().queue.clone()?;
         let result = read(&queue);
         self.drop_queue(queue);
         Some(result)
@@ -369,13 +364,9 @@ impl<K: RequestKey> Requests<K> {
         WeakRequests(Arc::downgrade(&self.shared))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.shared.lock()
-    }
-
     fn attempts(&self) -> MutexGuard<'_, Attempts<K>> {
         // Ignore poisoning: the attempts are correct even after a panic in the queue's metrics or in a method of a key.
-        self.shared.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.attempts.lock()
     }
 }
 
@@ -389,7 +380,7 @@ impl<K> WeakRequests<K> {
 
 impl<K> fmt::Debug for Requests<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue = self.shared.lock().queue.clone();
+        let queue = self.shared.state.lock().queue.clone();
         f.debug_struct("Requests").field("controller", &self.shared.controller).field("queue", &queue).finish()
     }
 }

@@ -1,7 +1,8 @@
 //! The CustomResourceDefinition type.
 
+use pintle_meta::__private::or_empty;
 use pintle_meta::{Conditions, ObjectMeta};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -63,13 +64,8 @@ pub struct DefinitionStatus {
     #[serde(default)]
     pub conditions: Conditions,
     /// The versions that stored objects may still have.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "or_empty")]
     pub stored_versions: Vec<String>,
-}
-
-/// Decodes `null` as an empty list, because Go encodes a nil slice as `null`.
-fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl CustomResourceDefinition {

@@ -5,7 +5,7 @@ mod document_cache;
 mod tests;
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use document_cache::DocumentCache;
@@ -13,6 +13,7 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::Ordered;
 use pintle_json::{Json, Map, json};
 use pintle_kinds::{Kind, Kinds, VersionKinds};
+use pintle_meta::__private::Mutex;
 use pintle_meta::GroupVersion;
 use tokio::sync::Semaphore;
 
@@ -103,7 +104,7 @@ impl Documents {
     /// Returns an error if creating the document panicked.
     pub async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
         let Some(subject) = scope.subject(served) else { return Ok(None) };
-        if let Some(document) = self.cache().find(&scope, &subject) {
+        if let Some(document) = self.cache.lock().find(&scope, &subject) {
             return Ok(Some(document));
         }
         if self.is_inline {
@@ -116,7 +117,7 @@ impl Documents {
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let known = documents.cache().find(&scope, &subject);
+            let known = documents.cache.lock().find(&scope, &subject);
             known.unwrap_or_else(|| documents.make(&served, scope, &subject))
         });
         made.await.map(Some).map_err(|error| Failure::internal(format!("cannot create the document: {error}")))
@@ -134,7 +135,7 @@ impl Documents {
                     DocumentForm::Json => Document::new(document.to_string()),
                     DocumentForm::Protobuf => {
                         let scope = DocumentScope::Version(group_version.clone(), DocumentForm::Json);
-                        let known = self.cache().tag(&scope, subject);
+                        let known = self.cache.lock().tag(&scope, subject);
                         let tag = known.unwrap_or_else(|| etag(document.to_string().as_bytes()).into());
                         Document { tag, bytes: openapi_proto::v3(&document).into() }
                     }
@@ -142,7 +143,7 @@ impl Documents {
             }
             DocumentScope::All(form) => openapi_v2_document(served, *form),
         };
-        self.cache().keep(scope, subject, &document, true);
+        self.cache.lock().keep(scope, subject, &document, true);
         document
     }
 
@@ -154,21 +155,17 @@ impl Documents {
             let path = version.path();
             let scope = DocumentScope::Version(version, DocumentForm::Json);
             let subject: DocumentSubject = kinds.clone();
-            let known = self.cache().tag(&scope, &subject);
+            let known = self.cache.lock().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
                 // Cache only the ETag, because most clients request only a few documents.
-                self.cache().keep(scope, &subject, &document, false);
+                self.cache.lock().keep(scope, &subject, &document, false);
                 document.tag
             });
             let place = json!({"serverRelativeURL": format!("/openapi/v3{path}?hash={tag}")});
             paths.insert(&path[1..], place);
         }
         json!({"paths": paths}).to_string()
-    }
-
-    fn cache(&self) -> MutexGuard<'_, DocumentCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

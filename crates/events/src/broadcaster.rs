@@ -1,8 +1,9 @@
 //! Broadcasts recorded events.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::ObjectApi;
 use pintle_metrics::{CatchPanic, Provider};
 use tokio::sync::mpsc;
@@ -193,7 +194,7 @@ impl EventBroadcaster {
         self.hub.close();
         self.stop.cancel();
         let Self { hub, sinks, .. } = self;
-        let mut sinks = sinks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut sinks = sinks.into_inner();
         let all = async { while sinks.join_next().await.is_some() {} };
         if tokio::time::timeout(timeout, all).await.is_err() {
             sinks.shutdown().await;
@@ -208,7 +209,7 @@ impl EventBroadcaster {
 
     fn start<F: Future<Output = ()> + Send + 'static>(&self, run: impl FnOnce(mpsc::Receiver<Arc<Event>>) -> F) {
         let (queue, events) = queue::queue(self.config.queue);
-        self.sinks.lock().unwrap_or_else(PoisonError::into_inner).spawn(run(events));
+        self.sinks.lock().spawn(run(events));
         self.hub.add(Listener::Sink(queue));
     }
 

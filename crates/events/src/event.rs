@@ -10,54 +10,49 @@ use serde_json::Value;
 /// An `Event` of the `v1` API: a human-readable message about an object. By default, the server deletes events after
 /// one hour.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Event {
     /// `apiVersion` and `kind`.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.
-    #[serde(default)]
     pub metadata: ObjectMeta,
     /// The object that the event describes. The involved object must be cluster-scoped or in the same namespace as the
     /// event.
-    #[serde(default)]
     pub involved_object: ObjectReference,
     /// The reason for the event, as one word in upper camel case.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// A human-readable description of what happened, as a sentence.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The component that recorded the event.
-    #[serde(default)]
     pub source: EventSource,
     /// The time at which the event first occurred.
     pub first_timestamp: Option<Time>,
     /// The time at which the event last occurred.
     pub last_timestamp: Option<Time>,
     /// The number of occurrences of the event.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub count: i32,
     /// `Normal` or `Warning`.
-    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
     /// The time at which the event first occurred, which recorders for the `events.k8s.io` API set.
     pub event_time: Option<MicroTime>,
     /// The name of the controller that recorded the event, such as `example.com/website-controller`. Only recorders
     /// for the `events.k8s.io` API set this name.
-    #[serde(default)]
     pub reporting_component: String,
     /// The instance of the controller, such as the name of its pod.
-    #[serde(default)]
     pub reporting_instance: String,
     /// The action that the controller took or attempted, as one word such as `Binding`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub action: String,
     /// A second object involved in the event, such as the node that a pod was bound to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
     /// The repetitions of the event, which recorders for the `events.k8s.io` API set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
     /// All other fields of the event, which this struct does not declare.
     #[serde(flatten)]
@@ -86,10 +81,9 @@ impl fmt::Display for Event {
 
 /// The repetitions of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct EventSeries {
     /// The number of occurrences when the series was last updated, at least 2.
-    #[serde(default)]
     pub count: i32,
     /// The time at which the event last occurred before the last update of the series.
     pub last_observed_time: Option<MicroTime>,

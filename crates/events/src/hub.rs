@@ -1,7 +1,8 @@
 //! Delivers recorded events to all listeners.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use pintle_meta::__private::RwLock;
 use pintle_meta::ObjectKey;
 use tokio::sync::mpsc;
 
@@ -37,12 +38,12 @@ impl Hub {
     /// Removes all listeners. Listeners can still receive the events in their queues after their removal.
     pub(crate) fn close(&self) {
         // Drop the listeners after releasing the lock, because dropping a filter can run user code.
-        let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();
+        let listeners = self.listeners.write().take();
         drop(listeners);
     }
 
     pub(crate) fn record(&self, event: Event) {
-        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let listeners = self.listeners.read().clone();
         let is_known = [EventType::Normal, EventType::Warning].iter().any(|known| known.as_str() == event.event_type);
         let Some(listeners) = listeners.filter(|_| is_known) else {
             self.counters.recorded.add(1);
@@ -70,7 +71,7 @@ impl Hub {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Listener>)) {
-        let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.listeners.write();
         let Some(present) = &*listeners else { return };
         let mut changed = present.to_vec();
         change(&mut changed);

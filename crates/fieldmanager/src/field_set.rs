@@ -206,12 +206,9 @@ fn scalar_error(scalar: Scalar, value: &Json) -> Option<String> {
         Scalar::String | Scalar::Bytes | Scalar::Duration => value.is_string(),
         Scalar::Bool => value.is_boolean(),
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => value.is_number(),
-        Scalar::Quantity
-        | Scalar::ResourceQuantity
-        | Scalar::IntOrString
-        | Scalar::Time
-        | Scalar::MicroTime
-        | Scalar::Untyped => !value.is_array() && !value.is_object(),
+        Scalar::Quantity | Scalar::ResourceQuantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime => {
+            !value.is_array() && !value.is_object()
+        }
     };
     if fits {
         return None;
@@ -231,12 +228,9 @@ fn expected_type(scalar: Scalar) -> &'static str {
         Scalar::Raw => "JSON",
         Scalar::Bool => "boolean",
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => "numeric (int or float)",
-        Scalar::Quantity
-        | Scalar::ResourceQuantity
-        | Scalar::IntOrString
-        | Scalar::Time
-        | Scalar::MicroTime
-        | Scalar::Untyped => "any scalar",
+        Scalar::Quantity | Scalar::ResourceQuantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime => {
+            "any scalar"
+        }
         Scalar::String | Scalar::Bytes | Scalar::Duration => "string",
     }
 }

@@ -11,9 +11,10 @@ mod writes;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard};
 
 use pintle_delta_fifo::Replacement;
+use pintle_meta::__private::{Mutex, RwLock};
 use pintle_meta::{Object, ObjectKey};
 
 use crate::error::{IndexFailed, NotReached, UnknownIndex};
@@ -422,7 +423,7 @@ impl<T: Object> Cache<T> {
             };
             let replaced = writer.replace(writes, is_within, Stored::is_same, set_version);
             let before = {
-                let mut undecodable = self.lock_undecodable();
+                let mut undecodable = self.undecodable.lock();
                 let mut before = std::mem::replace(&mut *undecodable, entries);
                 undecodable.extend(before.extract_if(.., |key, _| !is_within(key)));
                 self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
@@ -471,7 +472,7 @@ impl<T: Object> Cache<T> {
     }
 
     pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts.lock()
     }
 
     pub(crate) fn source(&self) -> Option<&Arc<Source<T>>> {

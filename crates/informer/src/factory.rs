@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiResource, ListWatch, Object};
 use serde::de::DeserializeOwned;
 use tokio_util::task::TaskTracker;
@@ -142,7 +143,7 @@ impl InformerFactory {
     ///
     /// Panics if called outside of a tokio runtime.
     pub fn start(&self) {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
         // Start informers without the lock. If the runtime is shutting down, it drops the informer's task immediately,
         // and dropping the task runs user code. Informers that are shut down during this call do not start.
@@ -163,7 +164,7 @@ impl InformerFactory {
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         for Entry { number, informer, .. } in self.all() {
             let synced = informer.wait_for_sync().await;
-            if self.lock().informers.iter().any(|entry| entry.number == number) {
+            if self.inner.lock().informers.iter().any(|entry| entry.number == number) {
                 synced?;
             }
         }
@@ -191,13 +192,13 @@ impl InformerFactory {
     ///
     /// All informers begin to stop when the future is first polled, even if the future is dropped later.
     pub async fn shutdown(&self) {
-        self.lock().is_shut_down = true;
+        self.inner.lock().is_shut_down = true;
         let all = self.all();
         all.iter().for_each(|entry| entry.informer.stop());
         for entry in all {
             entry.informer.shutdown().await;
         }
-        let ending = self.lock().ending.clone();
+        let ending = self.inner.lock().ending.clone();
         for tasks in ending {
             tasks.close();
             tasks.wait().await;
@@ -207,13 +208,13 @@ impl InformerFactory {
     /// Returns an existing informer that matches `wanted`, or creates a new informer. Informers are created and dropped
     /// without holding the lock, because their sources, transforms and metrics providers are user code.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
-        let found = find(&self.lock(), wanted);
+        let found = find(&self.inner.lock(), wanted);
         if let Some(found) = found {
             return found.for_caller(wanted);
         }
         let made = make();
         let listening = wanted.listen(&made);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if let Some(quicker) = find(&inner, wanted) {
             drop(inner);
             return quicker.for_caller(wanted);
@@ -246,23 +247,14 @@ impl InformerFactory {
     }
 
     fn all(&self) -> Vec<Entry> {
-        self.lock().informers.clone()
+        self.inner.lock().informers.clone()
     }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.inner)
-    }
-}
-
-/// Locks the factory. Ignores poisoning, because a panic under this lock cannot leave the data inconsistent.
-fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
-    inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Stops a running informer that has no users. An informer that has not started yet stays in the factory.
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
-    let mut inner = lock(&factory);
+    let mut inner = factory.lock();
     // Check the user count again while holding the lock, because the informer may have a new user.
     let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
     let unused: Vec<_> = inner.informers.extract_if(.., |entry| is_unused(entry)).collect();

@@ -61,12 +61,11 @@ static DEGRADED: Metric =
     metric(MetricKind::Gauge, "informer_degraded_seconds", "How long the informer has been degraded");
 static SYNCED: Metric = metric(MetricKind::Gauge, "informer_synced", "Whether the informer has listed and watches");
 
-static INDEX_FAILURES: Metric = Metric {
-    name: "informer_index_failures_total",
-    help: "Calls of index functions that failed or panicked",
-    kind: MetricKind::Counter,
-    labels: &["name", "group", "version", "resource", "index"],
-};
+static INDEX_FAILURES: Metric = Metric::counter(
+    "informer_index_failures_total",
+    "Calls of index functions that failed or panicked",
+    &["name", "group", "version", "resource", "index"],
+);
 
 const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind, labels: LABELS }

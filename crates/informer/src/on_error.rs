@@ -1,6 +1,8 @@
 //! The error handlers of an informer.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use pintle_meta::__private::Mutex;
 
 use crate::config::ErrorHandler;
 use crate::error::ReflectorError;
@@ -26,7 +28,7 @@ pub(crate) struct Listening {
 
 impl ErrorHandlers {
     pub(crate) fn add(&self, handler: Arc<ErrorHandler>) -> u64 {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.added += 1;
         let number = inner.added;
         inner.handlers.push((number, handler));
@@ -39,7 +41,7 @@ impl ErrorHandlers {
 
     /// Calls all handlers without holding the lock, and logs panics of the handlers.
     pub(crate) fn call(&self, informer: &str, error: &ReflectorError) {
-        let handlers = self.lock().handlers.clone();
+        let handlers = self.inner.lock().handlers.clone();
         for (_, handler) in handlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
@@ -51,16 +53,12 @@ impl ErrorHandlers {
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         let Some(handlers) = self.handlers.upgrade() else { return };
-        let mut inner = handlers.lock();
+        let mut inner = handlers.inner.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
         // Drop the values after releasing the lock, because dropping them can run user-defined `Drop` code.

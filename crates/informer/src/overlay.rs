@@ -3,9 +3,10 @@
 mod own_writes;
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pintle_meta::__private::RwLock;
 use pintle_meta::{LabelSelector, Object, ObjectApi, ObjectKey};
 
 use crate::cache::Cache;
@@ -191,7 +192,7 @@ impl<T: Object> Overlay<T> {
         // Drop the values after releasing the lock, because dropping them can run user-defined `Drop` code.
         let mut done = Vec::new();
         let cache = self.lister.cache();
-        let mut writes = self.write();
+        let mut writes = self.writes.write();
         let is_stale = writes.by_key.get(&key).is_some_and(|known| {
             let is_same = known.uid == uid;
             if is_same && known.is_deleted != is_deleted { known.is_deleted } else { known.version > version }
@@ -206,7 +207,7 @@ impl<T: Object> Overlay<T> {
 
     /// Returns the object with this key, if any.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        let write = self.read().current(key, now()).cloned();
+        let write = self.writes.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
         // Read the version first, so that the object contains all changes up to this version. The object may also
         // contain later changes.
@@ -306,7 +307,7 @@ impl<T: Object> Overlay<T> {
 
     /// Copies the recent writes. Call the objects' methods without holding the lock, because they are user code.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
-        let writes = self.read();
+        let writes = self.writes.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
@@ -315,14 +316,6 @@ impl<T: Object> Overlay<T> {
     /// than the version of the cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Writes<T>> {
-        self.writes.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Writes<T>> {
-        self.writes.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::hash::RandomState;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
+use pintle_meta::__private::Mutex;
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
@@ -115,7 +116,7 @@ impl<T: Object> Publisher<T> {
 
     pub(crate) fn subscribe(&self, delivery: Delivery, resync: Option<Duration>, user: Option<User>) -> Arc<Queue<T>> {
         let queue = Arc::new(Queue::new(delivery, resync, user));
-        let mut audience = self.lock();
+        let mut audience = self.audience.lock();
         let is_writing = audience.is_writing;
         let audience_now = if is_writing { &mut audience.joining } else { &mut audience.queues };
         if audience_now.len() == audience_now.capacity() {
@@ -184,7 +185,7 @@ impl<T: Object> Publisher<T> {
                     self.cache.bookmark(&revision);
                 }
                 Item::SyncAll => {
-                    let queues = self.lock().present();
+                    let queues = self.audience.lock().present();
                     queues.iter().for_each(|queue| queue.remind(self.cache.snapshot()));
                 }
             }
@@ -322,7 +323,7 @@ impl<T: Object> Publisher<T> {
             return;
         }
         let queues = {
-            let mut audience = self.lock();
+            let mut audience = self.audience.lock();
             self.has_synced.store(true, Ordering::Release);
             audience.present()
         };
@@ -414,7 +415,7 @@ impl<T: Object> Publisher<T> {
 
     fn write<R>(&self, write: impl FnOnce(&Cache<T>) -> R) -> (R, Vec<Arc<Queue<T>>>) {
         let present = {
-            let mut audience = self.lock();
+            let mut audience = self.audience.lock();
             audience.is_writing = true;
             audience.present()
         };
@@ -426,7 +427,7 @@ impl<T: Object> Publisher<T> {
     }
 
     fn end_write(&self) {
-        let mut audience = self.lock();
+        let mut audience = self.audience.lock();
         audience.is_writing = false;
         let (joining, is_closed) = (std::mem::take(&mut audience.joining), audience.is_closed);
         let joined: Vec<Arc<Queue<T>>> = joining.iter().filter_map(Weak::upgrade).collect();
@@ -450,40 +451,34 @@ impl<T: Object> Publisher<T> {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        let queues = self.lock().present();
+        let queues = self.audience.lock().present();
         queues.iter().map(|queue| queue.len()).sum()
     }
 
     pub(crate) fn subscriptions(&self) -> Vec<SubscriptionStatus> {
-        let queues = self.lock().present();
+        let queues = self.audience.lock().present();
         queues.iter().map(|queue| queue.status()).collect()
     }
 
     pub(crate) fn next_resync(&self) -> Option<Instant> {
-        let queues = self.lock().present();
+        let queues = self.audience.lock().present();
         queues.iter().filter_map(|queue| queue.next_resync()).min()
     }
 
     pub(crate) fn resync(&self, now: Instant) {
-        let queues = self.lock().present();
+        let queues = self.audience.lock().present();
         for queue in queues.iter().filter(|queue| queue.is_resync_due(now)) {
             queue.remind(self.cache.snapshot());
         }
     }
 
     pub(crate) fn close(&self) {
-        let mut audience = self.lock();
+        let mut audience = self.audience.lock();
         audience.is_closed = true;
         let queues = audience.present();
         drop(audience);
         queues.iter().for_each(|queue| drop(queue.close()));
         self.cache.close();
-    }
-
-    /// Locks the list of subscribers. Poisoning can be ignored, because code that holds this lock can panic only before
-    /// it makes any changes.
-    fn lock(&self) -> MutexGuard<'_, Audience<T>> {
-        self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
+use pintle_meta::__private::Mutex;
 use pintle_meta::{
     ApiError, ApiResource, FieldSelector, LabelSelector, ListOptions, ListWatch, RawObject, Reason, Status, WatchEvent,
     WatchOptions,
@@ -63,25 +64,21 @@ impl Selection {
     }
 
     pub(crate) fn choice(&self) -> u64 {
-        self.lock().choice
+        self.state.lock().choice
     }
 
     pub(crate) fn selectors(&self) -> Selectors {
-        self.lock().selectors.clone()
+        self.state.lock().selectors.clone()
     }
 
     pub(crate) fn set(&self, selectors: Selectors) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.selectors != selectors {
             let next = State { selectors, choice: state.choice + 1, changed: CancellationToken::new() };
             let before = std::mem::replace(&mut *state, next);
             drop(state);
             before.changed.cancel();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,11 +94,11 @@ impl<L> Selected<L> {
     /// Returns the selectors for the next request. If `begins` is `true`, the request begins a new list and uses the
     /// current selectors. Other requests use the selectors of the last list.
     fn selected(&self, begins: bool) -> State {
-        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = self.listed.lock();
         if begins {
             *listed = None;
         }
-        let selected = listed.get_or_insert_with(|| self.selection.lock().clone());
+        let selected = listed.get_or_insert_with(|| self.selection.state.lock().clone());
         self.choice.store(selected.choice, Ordering::Release);
         selected.clone()
     }

@@ -5,10 +5,11 @@ mod work;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_delta_fifo::Delivery;
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Metadata, Object};
 use pintle_metrics::Provider;
 use serde::de::DeserializeOwned;
@@ -190,7 +191,7 @@ impl<T: Object> SharedInformer<T> {
         let runtime = tokio::runtime::Handle::current();
         // From now on, a concurrent shutdown waits for the task.
         let _starting = self.owner.tasks.token();
-        let launch = self.owner.launch().take();
+        let launch = self.owner.launch.lock().take();
         if let Some(launch) = launch {
             self.owner.tasks.spawn_on(launch(self.owner.stop.child_token()), &runtime);
         }
@@ -395,7 +396,7 @@ impl<T: Object> SharedInformer<T> {
 
     /// Returns `true` if the informer was started, or was stopped before its start.
     pub(crate) fn has_started(&self) -> bool {
-        self.owner.launch().is_none()
+        self.owner.launch.lock().is_none()
     }
 
     pub(crate) fn tasks(&self) -> &TaskTracker {
@@ -458,16 +459,11 @@ impl<T: Object> Owner<T> {
     /// Ends the informer permanently. A running driver reports the informer's end itself.
     fn stop(&self) {
         self.stop.cancel();
-        let never_started = self.launch().take();
+        let never_started = self.launch.lock().take();
         if never_started.is_some() {
             self.whole.stop(StopCause::ShutDown);
             self.publisher.close();
         }
-    }
-
-    /// Poisoning is ignored, because code that holds this lock never panics.
-    fn launch(&self) -> MutexGuard<'_, Option<Launch>> {
-        self.launch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use pintle_meta::__private::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -44,13 +45,13 @@ struct Inner {
 
 impl Whole {
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
-        self.lock().parts.entry(place.clone()).or_insert_with(initial_state);
+        self.inner.lock().parts.entry(place.clone()).or_insert_with(initial_state);
         States { place: place.clone(), whole: self.clone() }
     }
 
     /// Sets the current namespaces. The drivers of removed namespaces no longer affect the informer's state.
     pub(crate) fn follow(&self, places: &BTreeSet<Place>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
         places.iter().for_each(|place| _ = inner.parts.entry(place.clone()).or_insert_with(initial_state));
         inner.has_begun = true;
@@ -63,7 +64,7 @@ impl Whole {
 
     /// Records that the informer has ended. Only the first call of this method has an effect.
     pub(crate) fn stop(&self, cause: StopCause) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.stopped.is_some() {
             return;
         }
@@ -79,7 +80,7 @@ impl Whole {
     }
 
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let version = inner.version;
         if let Some(cause) = inner.stopped.clone() {
             return (InformerState::Stopped { cause }, version);
@@ -93,7 +94,7 @@ impl Whole {
     }
 
     pub(crate) fn version(&self) -> u64 {
-        self.lock().version
+        self.inner.lock().version
     }
 
     pub(crate) fn changed(&self) -> Notified<'_> {
@@ -101,18 +102,19 @@ impl Whole {
     }
 
     pub(crate) fn by_namespace(&self) -> BTreeMap<String, InformerState> {
-        let parts: Vec<_> = self.lock().parts.iter().map(|(place, state)| (place.clone(), state.clone())).collect();
+        let parts: Vec<_> =
+            self.inner.lock().parts.iter().map(|(place, state)| (place.clone(), state.clone())).collect();
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
     /// Returns the time at which the state last changed to another variant, and the last failure with its time.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         (inner.since, inner.last_failure.clone())
     }
 
     fn of(&self, place: &Place) -> Option<Arc<InformerState>> {
-        self.lock().parts.get(place).cloned()
+        self.inner.lock().parts.get(place).cloned()
     }
 
     /// Replaces the state of a driver and returns the driver's previous state. Does nothing if the driver's namespace
@@ -120,7 +122,7 @@ impl Whole {
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let now = now();
         let failure = matches!(*next, InformerState::Degraded { next_try: Some(_), .. }).then(|| (now, next.clone()));
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let state = inner.parts.get_mut(place)?;
         // The informer's state only changes if a driver's state changes.
         let is_news = !state.is_like(&next);
@@ -139,10 +141,6 @@ impl Whole {
             self.changed.notify_waiters();
         }
         Some(before)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Counts the users of an informer that is shared through a factory.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pintle_meta::__private::Mutex;
 
 use crate::on_error::Listening;
 
@@ -73,7 +75,7 @@ impl User {
         let is_mine = || self.standing.compare_exchange(standing, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         match (standing, next) {
             (UNDECIDED, LEFT) if is_mine() => {
-                let errors = self.errors().take();
+                let errors = self.errors.lock().take();
                 self.users.leave();
                 // Drop the handler after releasing the lock, because dropping it can run user-defined `Drop` code.
                 drop(errors);
@@ -83,15 +85,11 @@ impl User {
             _ => {}
         }
     }
-
-    fn errors(&self) -> MutexGuard<'_, Option<Arc<Listening>>> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Clone for User {
     fn clone(&self) -> Self {
-        let errors = self.errors().clone();
+        let errors = self.errors.lock().clone();
         Self::new(self.users.clone(), errors)
     }
 }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
+
+use pintle_meta::__private::RwLock;
 
 /// The author of a change, according to the object's `managedFields`: see
 /// [`ResourceEvent::writer`](crate::ResourceEvent::writer).
@@ -70,7 +72,7 @@ impl LastWrite {
     /// write did not add a newer time. A server records no time for a write that only removes fields or that writes the
     /// `scale` subresource.
     pub(crate) fn writer(self, before: Self) -> Option<Arc<Writer>> {
-        let known = GROUPS.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = GROUPS.known.read();
         let writers = known.get(u16::from_be_bytes(self.group))?;
         let last = writers.last()?;
         match self.time.cmp(&before.time) {
@@ -139,7 +141,7 @@ impl Groups {
         // only 1 in 2^41.
         let hash = self.hasher.hash_one(Texts(writers.clone()));
         {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            let known = self.known.read();
             if let Some(id) = known.by_hash.get(&hash) {
                 return *id;
             }
@@ -149,7 +151,7 @@ impl Groups {
             }
         }
         let Some(group) = writers.map(writer).collect::<Option<Box<[_]>>>() else { return 0 };
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         known.insert(hash, group)
     }
 }
@@ -213,7 +215,7 @@ mod tests {
             assert_eq!(id(&number.to_string()), expected);
             assert_eq!(id("0"), 1);
         }
-        assert_eq!(groups.known.read().unwrap().groups.len(), MOST);
+        assert_eq!(groups.known.read().groups.len(), MOST);
     }
 
     #[test]

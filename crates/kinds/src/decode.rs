@@ -1,6 +1,6 @@
 //! Decodes request bodies into objects and patches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
@@ -9,6 +9,7 @@ use pintle_apimachinery::request::options::How;
 use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
+use pintle_meta::__private::Mutex;
 use pintle_meta::{FieldValidation, Reason, StatusDetails};
 use pintle_schema::patch::{PatchBody, PatchError};
 use pintle_schema::{self as schema, StrictFinding, protobuf};
@@ -340,7 +341,7 @@ impl<'a> Patcher<'a> {
             return;
         }
         let warnings = warnings(findings, self.manager.options.field_validation);
-        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+        *self.warnings.lock() = warnings;
     }
 
     fn qualified_name(&self, object: &Json) -> String {
@@ -350,7 +351,7 @@ impl<'a> Patcher<'a> {
 
     /// Returns the warnings for the client.
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.warnings.lock().clone()
     }
 }
 

@@ -8,14 +8,10 @@ use pintle_store::{SAME, Stored};
 use super::Kind;
 use crate::strategy_types::Form;
 
-fn is_indexed(kind: &Kind) -> bool {
-    kind.strategy.form() == Form::Stored
-}
-
 /// Finds an indexed field for which the selector allows only one value, and returns the index of the field and the
 /// value.
 pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
-    let labels = kind.field_labels().filter(|_| is_indexed(kind))?;
+    let labels = kind.field_labels().filter(|_| kind.strategy.form() == Form::Stored)?;
     selector.requirements().iter().find_map(|requirement| {
         let value = selector.exact(requirement.field())?;
         let label = kind.strategy.field_label(requirement.field());

@@ -5,15 +5,21 @@ use pintle_json::Json;
 
 use super::check::Check;
 
-/// Validates a `LabelSelector`.
-pub fn selector_errors(selector: &Json, path: &str) -> FieldErrors {
+/// Validates the keys and values of the labels at `pointer`. `field` is the path of the labels.
+pub fn label_errors(object: &Json, pointer: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    for (key, value) in selector.members("/matchLabels") {
+    for (key, value) in object.members(pointer) {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.matchLabels"), text, why)));
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(field, text, why)));
         }
     }
+    errors
+}
+
+/// Validates a `LabelSelector`.
+pub fn selector_errors(selector: &Json, path: &str) -> FieldErrors {
+    let mut errors = label_errors(selector, "/matchLabels", &format!("{path}.matchLabels"));
     let expressions = Check::at(selector, path).each("matchExpressions", |expression, _| {
         let operator = expression.object().text("/operator").to_owned();
         let values = expression.object().get("values").is_some_and(|values| !values.is_empty());

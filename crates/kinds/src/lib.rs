@@ -359,11 +359,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Debug for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kind").field("kind", &self.gvk()).field("plural", &self.plural).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(Kind |self| { kind = self.gvk(), plural, .. });
 
 /// Returns a stored `v1` object that is not in any store, for tests.
 pub fn stored_for_tests(object: &Json) -> Stored {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use pintle_meta::__private::or_empty;
 use pintle_meta::Secret;
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -17,16 +18,6 @@ use crate::types::Data;
 /// A base64 decoder that requires padding and ignores unused trailing bits, like Go's.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
-
-/// Decodes `null` as `T::default()`. kubectl writes an empty list as `null`, and other programs write any empty value
-/// as `null`.
-pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
 
 /// Reads a list of strings, and converts a `null` item to an empty string, like kubectl.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -63,9 +54,9 @@ macro_rules! named_list {
 
             #[derive(Deserialize)]
             struct Entry {
-                #[serde(default, deserialize_with = "null_default")]
+                #[serde(default, deserialize_with = "or_empty")]
                 name: String,
-                #[serde(default, rename = $member, deserialize_with = "null_default")]
+                #[serde(default, rename = $member, deserialize_with = "or_empty")]
                 value: $type,
             }
 

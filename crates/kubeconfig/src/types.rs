@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use pintle_meta::__private::or_empty;
 use pintle_meta::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::de::{self, null_default, optional_data, optional_path, text_lists, texts};
+use crate::de::{self, optional_data, optional_path, text_lists, texts};
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
@@ -37,28 +38,28 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 /// # Ok::<(), pintle_kubeconfig::Error>(())
 /// ```
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub struct Kubeconfig {
     /// The API version: `v1`, or an empty string, because some programs omit `apiVersion`.
-    #[serde(default, rename = "apiVersion", deserialize_with = "null_default")]
+    #[serde(rename = "apiVersion", deserialize_with = "or_empty")]
     pub api_version: String,
     /// The kind: `Config`, or an empty string, because some programs omit `kind`.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     pub kind: String,
     /// The clusters by name.
-    #[serde(default, with = "de::clusters")]
+    #[serde(with = "de::clusters")]
     pub clusters: BTreeMap<String, ClusterInfo>,
     /// The contexts by name.
-    #[serde(default, with = "de::contexts")]
+    #[serde(with = "de::contexts")]
     pub contexts: BTreeMap<String, Context>,
     /// The name of the current context, or an empty string if there is none.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     pub current_context: String,
     /// The users by name.
-    #[serde(default, with = "de::users")]
+    #[serde(with = "de::users")]
     pub users: BTreeMap<String, AuthInfo>,
     /// Other programs' data.
-    #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields of the kubeconfig, such as `preferences`.
     #[serde(flatten)]
@@ -71,32 +72,32 @@ pub struct Kubeconfig {
 /// The server URL and the connection settings of a cluster. The `Debug` output omits the user names and passwords in
 /// URLs.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub struct ClusterInfo {
     /// The URL of the API server.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     pub server: String,
     /// The host name to expect in the server's certificate. If `tls_server_name` is empty, the client expects the host in the
     /// server URL.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub tls_server_name: String,
     /// Whether to accept any server certificate without verifying it.
-    #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "or_empty")]
     pub insecure_skip_tls_verify: bool,
     /// The path of a file with the CA certificates that are trusted for the server.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
     /// The CA certificates as PEM text. Set either this field or the path `certificate_authority`, not both.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
     /// The proxy's URL.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub proxy_url: String,
     /// Whether to request uncompressed responses.
-    #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "or_empty")]
     pub disable_compression: bool,
     /// Other programs' data.
-    #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields.
     #[serde(flatten)]
@@ -108,63 +109,53 @@ pub struct ClusterInfo {
 
 /// The credentials of a user, and the user to impersonate.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub struct AuthInfo {
     /// The path of the client certificate chain.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
     /// The client certificate chain as PEM text. Set either this field or the path `client_certificate`, not both.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
     /// The path of the private key for the client certificate.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
     /// The private key as PEM text. Set either this field or the path `client_key`, not both.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
     /// A bearer token.
-    #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
     /// The path of a bearer token file. The client reads the file again when it changes.
-    #[serde(
-        default,
-        rename = "tokenFile",
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "optional_path"
-    )]
+    #[serde(rename = "tokenFile", skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub token_file: Option<PathBuf>,
     /// The user to impersonate, or an empty string to disable impersonation.
-    #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    #[serde(rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub impersonate: String,
     /// The UID to impersonate.
-    #[serde(default, rename = "as-uid", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    #[serde(rename = "as-uid", skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub impersonate_uid: String,
     /// The groups to impersonate.
-    #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "texts")]
+    #[serde(rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "texts")]
     pub impersonate_groups: Vec<String>,
     /// Extra attributes of the impersonated user, for use by authorizers.
-    #[serde(
-        default,
-        rename = "as-user-extra",
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "text_lists"
-    )]
+    #[serde(rename = "as-user-extra", skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text_lists")]
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
     /// The user name for basic authentication.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub username: String,
     /// The password for basic authentication.
-    #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
     /// A built-in login method. Clients support only `oidc`. Writing a kubeconfig keeps the settings of unsupported login
     /// methods. For a login method other than `oidc`, use [`exec`](Self::exec) instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<Exec>,
     /// Other programs' data.
-    #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields.
     #[serde(flatten)]
@@ -176,19 +167,19 @@ pub struct AuthInfo {
 
 /// A combination of a cluster, a user and a namespace.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub struct Context {
     /// The cluster's name.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     pub cluster: String,
     /// The name of the user, or an empty string if the client sends no credentials.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     pub user: String,
     /// The default namespace for requests, or an empty string for `default`.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub namespace: String,
     /// Other programs' data.
-    #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields.
     #[serde(flatten)]
@@ -200,28 +191,28 @@ pub struct Context {
 
 /// A credential plugin: a program that writes credentials to its standard output.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Exec {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     pub api_version: String,
     /// The program to run: a path, or a name that is looked up in `PATH`.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     pub command: String,
     /// The arguments.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub args: Vec<String>,
     /// Additional environment variables for the program. The program also inherits the environment of this process.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub env: Vec<ExecEnv>,
     /// A hint on how to install the program, for the error message about a missing program.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub install_hint: String,
     /// Whether to pass cluster information, such as the server URL, to the program.
-    #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "or_empty")]
     pub provide_cluster_info: bool,
     /// Whether the program may use standard input, as `Always`, `IfAvailable` or `Never`.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub interactive_mode: String,
     /// Unknown fields.
     #[serde(flatten)]
@@ -232,7 +223,7 @@ pub struct Exec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct ExecEnv {
     /// The name.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
     /// The value.
     #[serde(default, with = "de::secret")]
@@ -243,7 +234,7 @@ pub struct ExecEnv {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AuthProvider {
     /// The name of the login method, such as `oidc`.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
     /// The settings of the login method.
     #[serde(default, with = "de::secrets", skip_serializing_if = "BTreeMap::is_empty")]

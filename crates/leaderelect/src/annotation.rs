@@ -1,10 +1,11 @@
 //! Locks in an annotation of a ConfigMap or Endpoints object.
 
+use pintle_meta::__private::or_empty;
 use pintle_meta::{
     ApiError, ApiResource, DynamicObject, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Scope, Time, TypeMeta,
     WriteOptions,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::config::Observers;
 use crate::lock::{Lock, LockEvents, LockSnapshot, comparable, lock_event, stored};
@@ -148,13 +149,13 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {
-    #[serde(deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     holder_identity: String,
-    #[serde(deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     lease_duration_seconds: i32,
     acquire_time: Option<Time>,
     renew_time: Option<Time>,
-    #[serde(deserialize_with = "null_default")]
+    #[serde(deserialize_with = "or_empty")]
     leader_transitions: i32,
 }
 
@@ -183,9 +184,4 @@ impl From<&LeaderElectionRecord> for Annotation {
             leader_transitions: record.leader_transitions,
         }
     }
-}
-
-/// Deserializes `null` as the default value, because some programs write `null` to release a lock.
-fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

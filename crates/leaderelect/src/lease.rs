@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use pintle_meta::__private::or_empty;
 use pintle_meta::{MicroTime, ObjectMeta, TypeMeta};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::record::LeaderElectionRecord;
@@ -18,7 +19,7 @@ pub struct Lease {
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The holder of the lease, the lease duration and the times.
-    #[serde(default, deserialize_with = "null_default")]
+    #[serde(default, deserialize_with = "or_empty")]
     pub spec: LeaseSpec,
 }
 
@@ -134,10 +135,6 @@ impl LeaseSpec {
         self.lease_transitions = Some(record.leader_transitions);
         (self.strategy, self.preferred_holder) = (record.strategy.clone(), record.preferred_holder.clone());
     }
-}
-
-fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LeaseSpec, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -171,6 +171,17 @@ pub enum LockObject {
     Both(Box<(DynamicObject, Option<Lease>)>),
 }
 
+/// Calls a method on the lock of a [`ResourceLock`].
+macro_rules! delegate {
+    ($self:ident.$method:ident($($argument:ident)?)) => {
+        match $self {
+            Self::Lease(lock) => lock.$method($($argument)?),
+            Self::Annotation(lock) => lock.$method($($argument)?),
+            Self::Both(lock) => lock.$method($($argument)?),
+        }
+    };
+}
+
 impl<M, L> Lock for ResourceLock<M, L>
 where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
@@ -179,51 +190,27 @@ where
     type Object = LockObject;
 
     fn resource(&self) -> ApiResource {
-        match self {
-            Self::Lease(lock) => lock.resource(),
-            Self::Annotation(lock) => lock.resource(),
-            Self::Both(lock) => lock.resource(),
-        }
+        delegate!(self.resource())
     }
 
     fn key(&self) -> &ObjectKey {
-        match self {
-            Self::Lease(lock) => lock.key(),
-            Self::Annotation(lock) => lock.key(),
-            Self::Both(lock) => lock.key(),
-        }
+        delegate!(self.key())
     }
 
     fn time_precision(&self) -> TimePrecision {
-        match self {
-            Self::Lease(lock) => lock.time_precision(),
-            Self::Annotation(lock) => lock.time_precision(),
-            Self::Both(lock) => lock.time_precision(),
-        }
+        delegate!(self.time_precision())
     }
 
     fn can_be_coordinated(&self) -> bool {
-        match self {
-            Self::Lease(lock) => lock.can_be_coordinated(),
-            Self::Annotation(lock) => lock.can_be_coordinated(),
-            Self::Both(lock) => lock.can_be_coordinated(),
-        }
+        delegate!(self.can_be_coordinated())
     }
 
     fn observers(&self) -> Observers {
-        match self {
-            Self::Lease(lock) => lock.observers(),
-            Self::Annotation(lock) => lock.observers(),
-            Self::Both(lock) => lock.observers(),
-        }
+        delegate!(self.observers())
     }
 
     fn token(&self, began: &LockState) -> Option<Token> {
-        match self {
-            Self::Lease(lock) => lock.token(began),
-            Self::Annotation(lock) => lock.token(began),
-            Self::Both(lock) => lock.token(began),
-        }
+        delegate!(self.token(began))
     }
 
     async fn watch(&self) -> Result<Option<LockEvents<LockObject>>, ApiError> {

@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use pintle_meta::__private::Mutex;
 use pintle_meta::ObjectKey;
 use pintle_metrics::__private::{caught_payload, text};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -125,7 +126,7 @@ impl<L: Lock> Shell<L> {
     /// Panics if called outside the context of a tokio runtime.
     pub(crate) fn start(&self) {
         // Outside of a runtime, `spawn` panics, and no election of this `Shell` ever begins.
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if let Task::Prepared(run) = &mut *task {
             let run = std::mem::replace(run, Box::pin(pending()));
             *task = Task::Started { _task: AbortOnDropHandle::new(tokio::spawn(run)) };

@@ -57,6 +57,7 @@ mod scope;
 mod seams;
 mod selector;
 mod status;
+mod sync;
 mod time;
 mod watch;
 mod watch_event_type;
@@ -99,6 +100,9 @@ pub use watch_event_type::{UnknownWatchEventType, WatchEventType};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::brackets::{Brackets, End, Shape};
+    pub use crate::null::or_empty;
+    pub use crate::selector::{is_word, quoted};
+    pub use crate::sync::{Mutex, RwLock};
 }
 
 // Runs the README examples as doc tests.

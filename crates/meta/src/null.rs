@@ -7,11 +7,15 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Decodes `null` as `T::default()`. Use this function in `#[serde(deserialize_with)]`.
-pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
+/// Decodes `null` as `T::default()`, because Go encodes a nil map or slice as `null`. Use this function in
+/// `#[serde(deserialize_with)]`.
+pub fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Returns `true` for the default value. Use this function in `#[serde(skip_serializing_if)]`.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 pub(crate) struct OrEmpty<T>(pub(crate) T);

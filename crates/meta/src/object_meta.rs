@@ -7,7 +7,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::null::{Few, OrEmpty, Texts, or_empty};
+use crate::null::{Few, OrEmpty, Texts, is_default, or_empty};
 use crate::object::{Metadata, OwnerRef, Resource};
 use crate::time::Time;
 
@@ -67,7 +67,7 @@ pub struct ObjectMeta {
     pub resource_version: String,
     /// A counter that the server increments when the desired state changes. The generation is 0 for kinds that do not
     /// have one.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub generation: i64,
     /// The time at which the server created the object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -285,10 +285,6 @@ pub struct TypeMeta {
     /// The kind in upper camel case, such as `Deployment`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-}
-
-fn is_zero(number: &i64) -> bool {
-    *number == 0
 }
 
 #[cfg(test)]

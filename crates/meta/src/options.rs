@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::null::is_default;
 use crate::selector::{FieldSelector, LabelSelector};
 
 /// List request options. The default options request the latest state of all objects in one page.
@@ -198,15 +199,11 @@ pub struct DeleteOptions {
     /// Whether to process the request without deleting the object. In JSON, `true` is represented as `["All"]`.
     #[serde(
         default,
-        skip_serializing_if = "is_false",
+        skip_serializing_if = "is_default",
         serialize_with = "write_stages",
         deserialize_with = "read_stages"
     )]
     pub dry_run: bool,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 fn write_stages<S: Serializer>(dry_run: &bool, serializer: S) -> Result<S::Ok, S::Error> {

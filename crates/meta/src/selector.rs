@@ -23,7 +23,7 @@ mod tests;
 
 pub use field::{FieldRequirement, FieldSelector};
 pub use label::{LabelRequirement, LabelSelector, SelectorOperator};
-pub use names::{label_key_faults, label_value_faults};
+pub use names::{is_word, label_key_faults, label_value_faults};
 pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
 /// The error for an invalid label or field selector. The message equals kube-apiserver's message.
@@ -39,7 +39,8 @@ impl InvalidSelector {
     }
 }
 
-fn quoted(text: &str) -> String {
+/// Quotes a string like Go's `%q`.
+pub fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     // The results are ignored, because writing to a `String` cannot fail.
     for c in text.chars() {

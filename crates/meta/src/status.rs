@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::list::ListMeta;
-use crate::null::{Few, or_empty};
+use crate::null::{Few, is_default, or_empty};
 use crate::object_meta::TypeMeta;
 
 /// A response that contains a status instead of an object, for example because of an error. This type corresponds
@@ -46,7 +46,7 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
     /// The HTTP status code, or 0 if the server did not send a code.
-    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_default")]
     pub code: u16,
 }
 
@@ -100,7 +100,7 @@ pub struct StatusDetails {
     pub causes: Vec<StatusCause>,
     /// How many seconds the client should wait before it retries. The number is 0 if the server did not send a
     /// delay.
-    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_default")]
     pub retry_after_seconds: u32,
 }
 
@@ -213,12 +213,4 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reason>, D
 
 fn few_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StatusCause>, D::Error> {
     or_empty(deserializer).map(|Few(causes)| causes)
-}
-
-fn is_zero(number: &u16) -> bool {
-    *number == 0
-}
-
-fn is_zero_32(number: &u32) -> bool {
-    *number == 0
 }

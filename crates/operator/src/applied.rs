@@ -9,9 +9,10 @@ use std::any::TypeId;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::{replace, take};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use pintle_leaderelect::{Leadership, Version};
+use pintle_meta::__private::Mutex;
 use pintle_meta::{Object, ObjectKey};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -49,7 +50,7 @@ impl Applies {
         term: Option<&Leadership>,
     ) -> Arc<Mutex<Applied>> {
         let version = term.map(|term| &term.term().version);
-        let mut guard = lock(applies);
+        let mut guard = applies.lock();
         if guard.term.as_ref() != version {
             let end_of_term = term.map(|term| forget_after(term.clone(), Arc::downgrade(applies)));
             let before = replace(
@@ -78,7 +79,7 @@ fn forget_after(term: Leadership, applies: Weak<Mutex<Applies>>) -> AbortOnDropH
         term.lost().await;
         let Some(applies) = applies.upgrade() else { return };
         let by_object = {
-            let mut applies = lock(&applies);
+            let mut applies = applies.lock();
             match applies.term.as_ref() == Some(&term.term().version) {
                 true => take(&mut applies.by_object),
                 false => HashMap::new(),
@@ -86,11 +87,6 @@ fn forget_after(term: Leadership, applies: Weak<Mutex<Applies>>) -> AbortOnDropH
         };
         drop(by_object);
     }))
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A poisoned lock is safe to use, because no code panics between two related writes.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The last apply for each child of a reconciled object and for its status.
@@ -252,7 +248,7 @@ impl<'a> Apply<'a> {
     /// Begins an apply, and clears the last applied configuration. Call this method before sending the request, because
     /// the server may execute the request even if the response is lost.
     pub(crate) fn begin(applied: &'a Mutex<Applied>, target: &Target) -> Self {
-        let mut guard = lock(applied);
+        let mut guard = applied.lock();
         if let Some(last) = guard.by_target.get_mut(target) {
             last.configuration = None;
         }
@@ -275,17 +271,17 @@ impl<'a> Apply<'a> {
         encoded: &Value,
         exists: impl Fn(&Target) -> bool,
     ) {
-        let targets = lock(self.applied).insert(self.target.clone(), configuration, stored, encoded);
+        let targets = self.applied.lock().insert(self.target.clone(), configuration, stored, encoded);
         if !targets.is_empty() {
             let existing = targets.into_iter().filter(exists).collect();
-            lock(self.applied).retain(&existing);
+            self.applied.lock().retain(&existing);
         }
     }
 }
 
 impl Drop for Apply<'_> {
     fn drop(&mut self) {
-        let mut applied = lock(self.applied);
+        let mut applied = self.applied.lock();
         if let Some(in_flight) = applied.in_flight.get_mut(&self.target) {
             in_flight.count -= 1;
             if in_flight.count == 0 {
@@ -352,7 +348,7 @@ mod tests {
         let configuration = json!({"spec": {"replicas": 1}});
         succeed(Apply::begin(&applied, &target()), &configuration, "1");
         drop(Apply::begin(&applied, &target()));
-        let mut applied = applied.into_inner().unwrap();
+        let mut applied = applied.into_inner();
         for version in ["1", "2"] {
             let comparison = compared(&mut applied, &configuration, &object(version, "u"), &configuration);
             assert_eq!(comparison, Comparison::Changed);
@@ -369,7 +365,7 @@ mod tests {
         let applied = Mutex::new(Applied::default());
         let configurations = [json!({"data": {"a": "1"}}), json!({"data": {"b": "1"}})];
         let is_current = |configuration: &Value, version: &str| {
-            let compared = lock(&applied).compare(&target(), configuration, &object(version, "u"));
+            let compared = applied.lock().compare(&target(), configuration, &object(version, "u"));
             compared == Some(Comparison::Current)
         };
         for lost in [0, 1] {
@@ -381,7 +377,7 @@ mod tests {
         }
         succeed(Apply::begin(&applied, &target()), &configurations[0], "2");
         assert!(is_current(&configurations[0], "2"));
-        assert!(lock(&applied).in_flight.is_empty());
+        assert!(applied.lock().in_flight.is_empty());
     }
 
     fn succeed(apply: Apply<'_>, configuration: &Value, version: &str) {
@@ -464,7 +460,7 @@ mod tests {
                 (number.saturating_sub(9)..=number).any(|number| *target == child(number))
             };
             Apply::begin(&applied, &child(number)).succeeded(&json!({}), &object("1", "u"), &json!({}), exists);
-            let targets = &lock(&applied).by_target;
+            let targets = &applied.lock().by_target;
             assert!(targets.len() <= UNCHECKED && targets.contains_key(&child(number)));
         }
         assert!(checks.get() < 200_000, "the checks are rare: {}", checks.get());
@@ -490,12 +486,12 @@ mod tests {
         let applied = Applies::of_object(&applies, &key, Some(&term));
         assert!(!Arc::ptr_eq(&first, &applied), "the term is another");
         assert!(Arc::ptr_eq(&applied, &Applies::of_object(&applies, &key, Some(&term))));
-        lock(&applies).forget(&key);
+        applies.lock().forget(&key);
         assert!(!Arc::ptr_eq(&applied, &Applies::of_object(&applies, &key, Some(&term))));
         stop.cancel();
         run.await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(lock(&applies).by_object.is_empty());
+        assert!(applies.lock().by_object.is_empty());
     }
 
     #[test]

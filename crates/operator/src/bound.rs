@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_controller::{
@@ -10,12 +10,12 @@ use pintle_controller::{
     remove_finalizer,
 };
 use pintle_leaderelect::Leadership;
+use pintle_meta::__private::Mutex;
 use pintle_meta::{Metadata, Object, ObjectKey, Resource, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::applied::lock;
 use crate::caches::Cached;
 use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
@@ -95,7 +95,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 // it contains the object.
                 if self.objects.get(&key).is_some() {
                     let uid = object.uid().into();
-                    lock(&self.cleaned_up).insert(key, uid);
+                    self.cleaned_up.lock().insert(key, uid);
                     stored.into_iter().for_each(|stored| _ = self.objects.objects.wrote(stored));
                 }
                 Ok(Action::await_change())
@@ -108,7 +108,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     fn is_cleaned_up(&self, key: &ObjectKey, object: Option<&K>) -> bool {
         // Call `uid` without the lock, because it can be user code.
         let uid = object.map(Object::uid);
-        let mut cleaned_up = lock(&self.cleaned_up);
+        let mut cleaned_up = self.cleaned_up.lock();
         let is_cleaned_up = uid.is_some_and(|uid| cleaned_up.get(key).is_some_and(|cleaned_up| cleaned_up == uid));
         if !is_cleaned_up {
             cleaned_up.remove(key);

@@ -5,15 +5,16 @@ mod reads;
 mod rivals;
 mod writes;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use pintle_cluster::Cluster;
 use pintle_controller::ReconcileRequest;
 use pintle_events::{EventRecorder, EventType, ObjectReference};
 use pintle_leaderelect::Leadership;
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ObjectKey, OwnerReference, Resource};
 
-use crate::applied::{self, Applied};
+use crate::applied::Applied;
 use crate::own_conditions;
 use crate::shared::Shared;
 
@@ -135,7 +136,7 @@ impl<K: Resource> Context<K> {
     }
 
     fn applied<R>(&self, with: impl FnOnce(&mut Applied) -> R) -> R {
-        with(&mut applied::lock(self.all_applied()))
+        with(&mut self.all_applied().lock())
     }
 
     fn all_applied(&self) -> &Mutex<Applied> {

@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
 use pintle_controller::predicate::{DesiredStateChanged, Predicate};
 use pintle_controller::{Builder as EngineBuilder, Cleanup, Concurrency, Controller as Engine, ControllerConfig};
 use pintle_controller::{EnqueueMapped, Every, Handler, Kind, Source};
+use pintle_meta::__private::Mutex;
 use pintle_meta::{LabelSelector, ObjectKey, Resource};
 use pintle_metrics::Provider;
 use pintle_sharding::Shard;

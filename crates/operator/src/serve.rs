@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use pintle_controller::{Health, HealthCheck, ManagerStatus};
+use pintle_meta::__private::Mutex;
 use pintle_metrics::InMemoryProvider;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -154,7 +155,7 @@ impl Page {
     }
 
     fn waits_for(&self) -> Option<String> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.waits.lock().clone()
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {

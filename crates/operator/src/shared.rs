@@ -1,15 +1,16 @@
 //! The data that all reconciliations of a controller share.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pintle_cluster::Cluster;
 use pintle_controller::{ReconcileError, ReconcileRequest};
 use pintle_events::EventRecorder;
 use pintle_leaderelect::Leadership;
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiError, ObjectKey, Resource};
 
-use crate::applied::{Applied, Applies, lock};
+use crate::applied::{Applied, Applies};
 use crate::caches::Caches;
 use crate::rivals::Rivals;
 
@@ -39,7 +40,7 @@ impl<K: Resource> Shared<K> {
     }
 
     pub(crate) fn forget(&self, key: &ObjectKey) {
-        lock(&self.applied).forget(key);
+        self.applied.lock().forget(key);
     }
 }
 

@@ -7,11 +7,12 @@ use std::io::{self, BufReader};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
@@ -110,7 +111,7 @@ impl<T> Recording<T> {
         let began = Instant::now();
         let Some(calls) = self.calls.get(&self.source.namespace) else { return pending().await };
         let call = {
-            let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut calls = calls.lock();
             match calls.front() {
                 Some(call) if call.is_watch != is_watch => return Err(other(is_watch)),
                 _ => calls.pop_front(),

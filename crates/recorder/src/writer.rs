@@ -6,12 +6,13 @@ mod tests;
 use std::future::Future;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use pintle_meta::__private::Mutex;
 use tokio::sync::watch;
 use tracing::dispatcher;
 
@@ -77,7 +78,7 @@ impl Lines {
     /// an entry that gives this reason. Lines are sent in the order of their times.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
         // Ignore poisoning, because no code panics while it holds this lock.
-        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = self.sender.lock();
         let Some(lines) = &*sender else { return };
         let line = make();
         let size = line.size();

@@ -1,9 +1,9 @@
 //! Delays requests while the server is overloaded.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
+use pintle_meta::__private::Mutex;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ impl ServerBackoff {
 
     /// Returns how long to wait before sending a request.
     pub(crate) fn delay(&self, now: Instant) -> Duration {
-        let State { backoff, increased_at } = &*self.lock();
+        let State { backoff, increased_at } = &*self.0.lock();
         match increased_at {
             Some(increased_at) if backoff.is_in_backoff_since_update(&(), now.into_std()) => {
                 backoff.get(&()).saturating_sub(now.saturating_duration_since(*increased_at))
@@ -37,18 +37,13 @@ impl ServerBackoff {
 
     /// Records a response.
     pub(crate) fn record_response(&self, code: StatusCode, now: Instant) {
-        let State { backoff, increased_at } = &mut *self.lock();
+        let State { backoff, increased_at } = &mut *self.0.lock();
         if code == StatusCode::TOO_MANY_REQUESTS || code.is_server_error() {
             backoff.next((), now.into_std(), now.into_std());
             *increased_at = Some(now);
         } else {
             backoff.reset(&());
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Request bodies.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_core::Stream;
+use pintle_meta::__private::Mutex;
 use pintle_transport::{ByteSource, RequestBody};
 
 use crate::error::InvalidRequest;
@@ -41,7 +42,7 @@ impl Body {
             Self::Empty => RequestBody::default(),
             Self::Bytes(bytes) => RequestBody::of_bytes(bytes.clone()),
             Self::Stream(source) => {
-                let source = source.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let source = source.lock().take();
                 RequestBody::of_stream(source.ok_or(InvalidRequest::BodyUsed)?)
             }
         })

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use pintle_meta::__private::Mutex;
 use pintle_transport::{
     BoxError, ConnectionUse, ExchangeOptions, Failure, RequestBody, ResponseBody, Transport, causes,
 };
@@ -73,7 +74,7 @@ impl TransportLayer {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
                 // Ignore a poisoned lock, because the data is consistent even if `clone` panicked.
-                let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let mut service = service.lock().clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
                     let answer = service.call(request).await.map_err(Into::<BoxError>::into)?;

@@ -4,10 +4,11 @@ mod discover;
 mod documents;
 mod find;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiError, ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 use thiserror::Error as ThisError;
 use tokio::time::Instant;
@@ -236,24 +237,24 @@ impl RestMapper {
             Ok(new) => Arc::new(new),
             Err(error) => {
                 let failed = (self.turns.fetch_add(1, Ordering::Relaxed), error.clone());
-                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(failed);
+                *self.failed.lock() = Some(failed);
                 return Err(error);
             }
         };
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(new.clone());
+        *self.known.lock() = Some(new.clone());
         Ok(new)
     }
 
     /// Returns the error of the last fetch if the fetch failed after turn `begun`.
     fn failed_since(&self, begun: u64) -> Option<ApiError> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = self.failed.lock();
         failed.as_ref().filter(|(turn, _)| *turn > begun).map(|(_, error)| error.clone())
     }
 
     /// Returns the cached documents if they were fetched after turn `after` and after the last invalidation.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
         // The lock is never poisoned, because no code panics while holding it.
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.known.lock().clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }
 }

@@ -3,71 +3,55 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use pintle_meta::__private::Mutex;
 use pintle_metrics::{CatchPanic, Counter, Histogram, Metric, MetricKind, Provider};
 use tokio::time::Instant;
 
 const SECONDS: MetricKind =
     MetricKind::Histogram(&[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]);
 
-static REQUESTS: Metric = Metric {
-    name: "rest_client_requests_total",
-    help: "Requests that were sent; each attempt counts",
-    kind: MetricKind::Counter,
-    labels: &["code", "method", "host"],
-};
-static RETRIES: Metric = Metric {
-    name: "rest_client_request_retries_total",
-    help: "Attempts after the first of a request",
-    kind: MetricKind::Counter,
-    labels: &["code", "verb", "host"],
-};
-static DURATION: Metric = Metric {
-    name: "rest_client_request_duration_seconds",
-    help: "How long a request took, including all attempts",
-    kind: SECONDS,
-    labels: &["verb", "host"],
-};
-static THROTTLED: Metric = Metric {
-    name: "rest_client_rate_limiter_duration_seconds",
-    help: "How long a request waited for the rate limit of the client",
-    kind: SECONDS,
-    labels: &["verb", "host"],
-};
+static REQUESTS: Metric = Metric::counter(
+    "rest_client_requests_total",
+    "Requests that were sent; each attempt counts",
+    &["code", "method", "host"],
+);
+static RETRIES: Metric = Metric::counter(
+    "rest_client_request_retries_total",
+    "Attempts after the first of a request",
+    &["code", "verb", "host"],
+);
+static DURATION: Metric =
+    by_verb(SECONDS, "rest_client_request_duration_seconds", "How long a request took, including all attempts");
+static THROTTLED: Metric = by_verb(
+    SECONDS,
+    "rest_client_rate_limiter_duration_seconds",
+    "How long a request waited for the rate limit of the client",
+);
 
 /// The buckets of the size histograms in bytes, as in client-go.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
 ]);
 
-static REQUEST_SIZE: Metric = Metric {
-    name: "rest_client_request_size_bytes",
-    help: "Size of the request body of each attempt",
-    kind: BYTES,
-    labels: &["verb", "host"],
-};
-static RESPONSE_SIZE: Metric = Metric {
-    name: "rest_client_response_size_bytes",
-    help: "Size of response bodies that were read completely",
-    kind: BYTES,
-    labels: &["verb", "host"],
-};
+static REQUEST_SIZE: Metric =
+    by_verb(BYTES, "rest_client_request_size_bytes", "Size of the request body of each attempt");
+static RESPONSE_SIZE: Metric =
+    by_verb(BYTES, "rest_client_response_size_bytes", "Size of response bodies that were read completely");
 
-static PROGRAM_RUNS: Metric = Metric {
-    name: "rest_client_exec_plugin_call_total",
-    help: "Runs of the credential plugin, by exit code and outcome",
-    kind: MetricKind::Counter,
-    labels: &["code", "call_status"],
-};
-static PROGRAM_POLICY: Metric = Metric {
-    name: "rest_client_exec_plugin_policy_call_total",
-    help: "How often the credential plugin was allowed or denied by the policy",
-    kind: MetricKind::Counter,
-    labels: &["status"],
-};
+static PROGRAM_RUNS: Metric = Metric::counter(
+    "rest_client_exec_plugin_call_total",
+    "Runs of the credential plugin, by exit code and outcome",
+    &["code", "call_status"],
+);
+static PROGRAM_POLICY: Metric = Metric::counter(
+    "rest_client_exec_plugin_policy_call_total",
+    "How often the credential plugin was allowed or denied by the policy",
+    &["status"],
+);
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
     help: "How many seconds a certificate of the credential plugin was in use before it was replaced",
@@ -87,6 +71,10 @@ static CERTIFICATE_AGE: Metric = Metric {
     ]),
     labels: &[],
 };
+
+const fn by_verb(kind: MetricKind, name: &'static str, help: &'static str) -> Metric {
+    Metric { name, help, kind, labels: &["verb", "host"] }
+}
 
 #[derive(Debug)]
 pub(crate) struct Instruments {
@@ -204,19 +192,14 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
     }
 
     fn of(&self, labels: K, make: impl FnOnce() -> Box<I>) -> Arc<I> {
-        if let Some(instrument) = self.lock().get(&labels) {
+        if let Some(instrument) = self.0.lock().get(&labels) {
             return Arc::clone(instrument);
         }
         // Do not hold the lock while instruments are created or dropped. If another thread has already inserted an
         // instrument, the new instrument is dropped.
         let made = Arc::from(make());
-        let mut instruments = self.lock();
+        let mut instruments = self.0.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

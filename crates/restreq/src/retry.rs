@@ -217,7 +217,7 @@ impl Repetition {
             _ if is_read(method) => return Self::Harmless,
             _ if subresource == PROXY => return Self::Accumulates,
             "PUT" => fields().metadata.has_resource_version(),
-            "PATCH" if is_json_patch(headers) => {
+            "PATCH" if has_content_type(headers, b"application/json-patch") => {
                 return if tests_resource_version(body) { Self::Guarded } else { Self::Accumulates };
             }
             "PATCH" => is_apply(headers) || fields().metadata.has_resource_version(),
@@ -269,10 +269,6 @@ fn tests_resource_version(body: &Body) -> bool {
 
 fn is_apply(headers: &HeaderMap) -> bool {
     has_content_type(headers, b"application/apply-patch")
-}
-
-fn is_json_patch(headers: &HeaderMap) -> bool {
-    has_content_type(headers, b"application/json-patch")
 }
 
 fn has_content_type(headers: &HeaderMap, start: &[u8]) -> bool {

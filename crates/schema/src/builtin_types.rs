@@ -41,6 +41,7 @@ impl BuiltinTypes {
     }
 
     /// Returns the versions and names of all kinds in sorted order.
+    #[cfg(test)]
     pub(super) fn kinds(&self) -> Vec<(&'static str, &'static str)> {
         let mut kinds: Vec<_> = self.kinds.keys().copied().collect();
         kinds.sort_unstable();

@@ -139,11 +139,6 @@ pub fn named(name: &str) -> Type {
     builtin_types::table().named(name).unwrap_or(Type::Any)
 }
 
-/// Returns the versions and names of all built-in kinds in sorted order.
-pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
-    builtin_types::table().kinds()
-}
-
 /// The result of parsing YAML: the first document with findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 

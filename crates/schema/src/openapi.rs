@@ -177,7 +177,6 @@ impl Schemas {
             Scalar::MicroTime => self.named(format!("{MACHINERY}.apis.meta.v1.MicroTime"), text("date-time")),
             Scalar::Duration => self.named(format!("{MACHINERY}.apis.meta.v1.Duration"), json!({"type": "string"})),
             Scalar::Raw => self.named(format!("{MACHINERY}.runtime.RawExtension"), json!({"type": "object"})),
-            Scalar::Untyped => json!({}),
         }
     }
 

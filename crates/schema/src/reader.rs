@@ -185,7 +185,7 @@ impl Sink for Typed<'_> {
             }
             Type::Union(Union::Strings) => self.without_earlier().items(&Type::Scalar(Scalar::String), items),
             Type::Any => self.untyped().list(items),
-            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.path).list(items),
+            Type::Scalar(Scalar::Raw) => self.reader.untyped_sink(self.path).list(items),
             _ => {
                 self.mismatch("array");
                 self.reader.untyped_sink(self.path).list(items)
@@ -209,7 +209,7 @@ impl Sink for Typed<'_> {
                 return schema;
             }
             Type::Any => self.untyped().map(members),
-            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.path).map(members),
+            Type::Scalar(Scalar::Raw) => self.reader.untyped_sink(self.path).map(members),
             _ => {
                 self.mismatch("object");
                 self.reader.untyped_sink(self.path).map(members)

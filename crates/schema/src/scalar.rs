@@ -31,7 +31,7 @@ impl Scalar {
             Self::Int64 => "int64",
             Self::Number => "float64",
             Self::Bytes => "[]uint8",
-            Self::Untyped | Self::Raw => "interface {}",
+            Self::Raw => "interface {}",
         }
     }
 
@@ -43,7 +43,7 @@ impl Scalar {
             Self::Int32 | Self::Int64 | Self::Number | Self::IntOrString => 0.into(),
             Self::Quantity | Self::ResourceQuantity => "0".into(),
             Self::Duration => "0s".into(),
-            Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped | Self::Raw => Json::Null,
+            Self::Time | Self::MicroTime | Self::Bytes | Self::Raw => Json::Null,
         }
     }
 
@@ -58,7 +58,7 @@ impl Scalar {
                 None => Err(ScalarError::Type(found)),
             },
             (Self::Int64, found) => whole(&found).map(Into::into).ok_or(ScalarError::Type(found)),
-            (Self::Number, found @ Primitive::Number(_)) | (Self::Untyped | Self::Raw, found) => Ok(found.into_value()),
+            (Self::Number, found @ Primitive::Number(_)) | (Self::Raw, found) => Ok(found.into_value()),
             (Self::Quantity | Self::ResourceQuantity, Primitive::Text(text)) => self.amount(&text),
             (Self::Quantity | Self::ResourceQuantity, Primitive::Number(number)) => self.amount(&number.to_string()),
             (Self::Time, Primitive::Text(text)) => time(&text),

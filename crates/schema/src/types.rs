@@ -56,8 +56,6 @@ pub enum Scalar {
     Duration,
     /// A byte string, encoded in base64.
     Bytes,
-    /// A scalar of any type.
-    Untyped,
     /// Arbitrary JSON that is atomic in server-side apply.
     Raw,
 }

@@ -1,7 +1,8 @@
 //! Records the last write of each request.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use pintle_meta::__private::Mutex;
 use tokio::time::Instant;
 
 /// The time and the revision of a write to the store.
@@ -29,14 +30,14 @@ impl Committed {
     }
 
     pub fn last(&self) -> Option<Commit> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 
 /// Records a write for the request that the current task handles, if any.
 pub fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
-        *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
+        *committed.lock() = Some(Commit { at: Instant::now(), revision });
     };
     // Ignore writes of background controllers, which do not belong to a request.
     let _ = COMMITTED.try_with(note);

@@ -20,13 +20,11 @@ pub struct ContinueToken {
     pub start: String,
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default)]
 struct Wire {
-    #[serde(default)]
     v: String,
-    #[serde(default)]
     rv: i64,
-    #[serde(default)]
     start: String,
 }
 

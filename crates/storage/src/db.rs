@@ -9,7 +9,7 @@ mod restore;
 
 use std::collections::HashMap;
 use std::slice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -21,6 +21,7 @@ use mirror::Mirror;
 pub use mirror::{LocalWrite, UpstreamObject};
 use pintle_apimachinery::clock::Clock;
 use pintle_json::Json;
+use pintle_meta::__private::Mutex;
 use tokio::sync::watch;
 
 use crate::committed::record_commit;
@@ -49,6 +50,7 @@ pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: 
 /// never across an await point. Reading the current state takes no lock.
 #[derive(Debug)]
 pub struct Db {
+    // Even after a panic in the store, the state is consistent, because each operation changes the table last.
     inner: Mutex<Inner>,
     /// The state after the latest operation. Each operation replaces this state before it releases the lock and
     /// notifies followers.
@@ -152,13 +154,13 @@ impl Db {
 
     /// Caches a resource's objects at `revision`, for requests that read the next pages of a list.
     pub fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
-        self.lock().store.keep(resource, revision, objects);
+        self.inner.lock().store.keep(resource, revision, objects);
     }
 
     /// Calls `question` with the store while the lock is held. Use this method for past states and unique values, and
     /// [`now`](Self::now) for all other reads.
     pub fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
-        question(&self.lock().store)
+        question(&self.inner.lock().store)
     }
 
     /// Converts an object to its stored form, without locking the store.
@@ -170,7 +172,7 @@ impl Db {
     pub fn put(&self, resource: &ResourceKey, key: &str, expect: Expect, value: Json) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let change = inner.store.put(self.clock.instant(), resource, key, expect, draft)?;
         let replaced = self.notify(&mut inner, slice::from_ref(&change));
         drop(inner);
@@ -183,7 +185,7 @@ impl Db {
     pub fn put_leaving(&self, resource: &ResourceKey, key: &str, at: u64, value: Json) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let draft = inner.with_free_claims(resource, key, Expect::At(at), draft);
         let change = inner.store.put(self.clock.instant(), resource, key, Expect::At(at), draft)?;
         let replaced = self.notify(&mut inner, slice::from_ref(&change));
@@ -210,7 +212,7 @@ impl Db {
             (resource, key, at, draft)
         };
         let charges: Vec<_> = charges.into_iter().map(to_draft).collect();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let now = self.clock.instant();
         inner.store.check(resource, key, expect, &draft)?;
         let mut checked =
@@ -235,7 +237,7 @@ impl Db {
 
     /// Removes an object if its revision is `at`, and then notifies the watchers.
     pub fn remove(&self, resource: &ResourceKey, key: &str, at: u64) -> Result<Arc<Change>, Refused> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let change = inner.store.remove(self.clock.instant(), resource, key, at)?;
         let replaced = self.notify(&mut inner, slice::from_ref(&change));
         drop(inner);
@@ -245,12 +247,12 @@ impl Db {
 
     /// Compacts the log up to `revision`.
     pub fn compact(&self, revision: u64) {
-        self.lock().store.compact(revision);
+        self.inner.lock().store.compact(revision);
     }
 
     /// Ends the watches of a resource and drops its history. After the call, the resource behaves like a new resource.
     pub fn renew(&self, resource: &ResourceKey) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.store.forget_past(resource);
         inner.followers.remove(resource);
     }
@@ -263,7 +265,7 @@ impl Db {
         scope: FeedScope,
         question: impl FnOnce(&mut Store) -> R,
     ) -> (R, Feed) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let answer = question(&mut inner.store);
         let after = inner.store.revision();
         let news = inner.followers.entry(resource.clone()).or_default().follow(&scope, after);
@@ -273,19 +275,19 @@ impl Db {
     /// Returns a stream of all later changes to these resources, or to all resources if `of` is `None`.
     pub fn follow_all(&self, of: Option<&'static [&'static str]>) -> Changes {
         let changes = Changes::new(self.max_backlog_bytes);
-        self.lock().multi.push(MultiFollower { resources: of, sender: changes.sender() });
+        self.inner.lock().multi.push(MultiFollower { resources: of, sender: changes.sender() });
         changes
     }
 
     /// Returns the current revision, or `None` if `changes` contains unread changes.
     pub fn revision_if_all_read(&self, changes: &Changes) -> Option<u64> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         changes.is_empty().then(|| inner.store.revision())
     }
 
     /// Returns the current revision, or `None` if `feed` contains unread changes.
     pub fn revision_if_read(&self, feed: &Feed) -> Option<u64> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         feed.is_read(&inner).then(|| inner.store.revision())
     }
 
@@ -323,12 +325,6 @@ impl Db {
 
     fn publish(&self, inner: &Inner) -> Arc<Present> {
         self.present.swap(Arc::new(inner.store.now().clone()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Ignore poisoning: even after a panic in the store, the state is consistent, because each operation changes
-        // the table last.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use pintle_meta::__private::Mutex;
 
 use crate::db::Db;
 
@@ -77,7 +78,7 @@ pub struct Health {
 impl Health {
     /// Returns the names and results of an endpoint's checks.
     pub fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
-        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failing = self.failing.lock().clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
         // If another thread holds the store's lock indefinitely, this read blocks and the request times out.
         let store = db.read(|store| store.revision()) > 0;
@@ -104,7 +105,7 @@ impl Health {
 
     /// Makes the health check `check` fail, or return its normal result again if `fails` is `false`.
     pub fn fail(&self, check: &str, fails: bool) {
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failing = self.failing.lock();
         if fails {
             failing.insert(check.to_owned());
         } else {

@@ -1,9 +1,10 @@
 //! A manually stepped clock.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use pintle_meta::__private::Mutex;
 use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
 /// The monotonic clock and the wall clock of a process, both controlled by a test. Clones share the same clock.
@@ -69,7 +70,7 @@ impl SteppedClock {
     ///
     /// Panics if the wall clock would exceed the range of a [`Timestamp`].
     pub fn jump_wall(&self, by: SignedDuration) {
-        let mut wall = self.wall.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wall = self.wall.lock();
         *wall += by;
     }
 
@@ -85,7 +86,7 @@ impl SteppedClock {
     /// Panics if the time exceeds the range of a [`Timestamp`].
     pub fn wall(&self) -> Timestamp {
         let elapsed = self.elapsed();
-        *self.wall.lock().unwrap_or_else(PoisonError::into_inner) + elapsed
+        *self.wall.lock() + elapsed
     }
 
     /// Returns the number of tasks and threads that are sleeping on this clock. With this number, a test can wait until

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::{
     ApiError, ApiResource, DeleteOptions, ListOptions, ListWatch, Object, ObjectApi, ObjectKey, Patch, Resource,
     WatchOptions, WriteOptions,

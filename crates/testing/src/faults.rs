@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiError, Reason, Status};
 
 use crate::request::{RecordedRequest, Verb};
@@ -119,13 +120,13 @@ impl FaultScript {
     /// Queues outcomes for the next requests, regardless of their verbs. Each request uses up one outcome.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
-        self.lock().next.extend(faults);
+        self.0.lock().next.extend(faults);
     }
 
     /// Queues outcomes for the next requests with `verb`. Each request with this verb uses up one outcome.
     pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (Some(verb), fault)).collect();
-        self.lock().next.extend(faults);
+        self.0.lock().next.extend(faults);
     }
 
     /// Sets the rule that determines the outcomes of requests without a queued fault, and replaces an earlier rule.
@@ -135,7 +136,7 @@ impl FaultScript {
     /// request. A rule that owns its collection keeps the collection alive until a call to `heal`.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
-        let old = std::mem::replace(&mut self.lock().rule, rule);
+        let old = std::mem::replace(&mut self.0.lock().rule, rule);
         // Release the lock before dropping the old rule, because the rule is user code.
         drop(old);
     }
@@ -143,19 +144,19 @@ impl FaultScript {
     /// Cuts the connection of the client. In the script of a collection, `cut_off` cuts the connections of all clients.
     /// While a connection is cut, no request is executed or answered, and all open watches are silent.
     pub fn cut_off(&self) {
-        self.lock().cut_off = true;
+        self.0.lock().cut_off = true;
     }
 
     /// Removes all faults: restores the connection, and removes the rule and the queued outcomes. Open watches then
     /// deliver the events that occurred while the connection was cut. Broken watches remain broken.
     pub fn heal(&self) {
-        let script = std::mem::take(&mut *self.lock());
+        let script = std::mem::take(&mut *self.0.lock());
         script.stalled.into_iter().for_each(Waker::wake);
     }
 
     pub(crate) fn meet(&self, request: &RecordedRequest) -> Option<Outcome> {
         let rule = {
-            let mut script = self.lock();
+            let mut script = self.0.lock();
             if script.cut_off {
                 return Some(Outcome::Lost);
             }
@@ -172,7 +173,7 @@ impl FaultScript {
     /// Returns `true` if watches are silent because of a cut connection, and then stores `waker` for `heal`.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
-        let mut script = self.lock();
+        let mut script = self.0.lock();
         let stalls = script.cut_off;
         if stalls && !script.stalled.iter().any(|known| known.will_wake(&waker)) {
             script.stalled.push(waker);
@@ -183,16 +184,12 @@ impl FaultScript {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
-
-    fn lock(&self) -> MutexGuard<'_, Script> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl fmt::Debug for FaultScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (next, rule, cut_off) = {
-            let script = self.lock();
+            let script = self.0.lock();
             (script.next.clone(), script.rule.is_some(), script.cut_off)
         };
         f.debug_struct("FaultScript").field("next", &next).field("rule", &rule).field("cut_off", &cut_off).finish()

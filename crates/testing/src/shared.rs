@@ -1,9 +1,9 @@
 //! The data that a collection, its clients and its streams share.
 
-use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
 use jiff::Timestamp;
+use pintle_meta::__private::Mutex;
 use pintle_meta::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ impl Shared {
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {
-            let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut store = self.store.lock();
             let result = act(&mut store, now);
             (result, store.take_wakers())
         };

@@ -1,10 +1,11 @@
 //! Records a run: the operator's requests, its Lease writes, and the processes that have failed.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_apiserver::RequestVerb;
+use pintle_meta::__private::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -49,7 +50,7 @@ pub(crate) struct Running(Arc<Journal>, String);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let removed = self.0.lock().running.remove(&self.1);
+        let removed = self.0.inner.lock().running.remove(&self.1);
         // Release the lock before dropping the controllers of the process, because dropping them runs code of the
         // operator.
         drop(removed);
@@ -89,13 +90,13 @@ impl Journal {
     }
 
     pub(crate) fn running(self: &Arc<Self>, process: &str) -> Running {
-        self.lock().running.insert(process.into(), None);
+        self.inner.lock().running.insert(process.into(), None);
         Running(self.clone(), process.into())
     }
 
     /// Sets the reporter that provides the errors of a running process.
     pub(crate) fn report(&self, process: &str, reporter: Reporter) {
-        if let Some(running) = self.lock().running.get_mut(process) {
+        if let Some(running) = self.inner.lock().running.get_mut(process) {
             *running = Some(reporter);
         }
     }
@@ -125,13 +126,13 @@ impl Journal {
     }
 
     fn reporters(&self) -> Vec<(String, Reporter)> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.running.iter().filter_map(|(name, reporter)| Some((name.clone(), reporter.clone()?))).collect()
     }
 
     /// Returns the violation for a run whose paused clock did not advance for `limit` of real time.
     pub(crate) fn stalled(&self, limit: Duration) -> Violation {
-        let running: Vec<String> = self.lock().running.keys().cloned().collect();
+        let running: Vec<String> = self.inner.lock().running.keys().cloned().collect();
         let processes = if running.is_empty() { "no process".into() } else { running.join(" and ") };
         let what = format!(
             "the paused clock did not advance for {} s of real time, and {processes} was running; a task never waits, \
@@ -143,7 +144,7 @@ impl Journal {
 
     /// Adds a request and returns its index. Returns `None` if the run exceeds the maximum number of requests.
     pub(crate) fn begin(&self, request: SentRequest) -> Option<usize> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let sent = inner.requests.len();
         if inner.second.0.elapsed() >= Duration::from_secs(1) {
             inner.second = (Instant::now(), sent);
@@ -157,7 +158,7 @@ impl Journal {
     }
 
     pub(crate) fn complete(&self, index: usize, code: Option<u16>, fault: &str, effect: Effect) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let request = &mut inner.requests[index];
         request.code = code.or(request.code);
         if !fault.is_empty() {
@@ -179,59 +180,54 @@ impl Journal {
         let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64).unwrap_or_default();
         let (lease, holder) = (text("/metadata/name"), text("/spec/holderIdentity"));
         let expires = Instant::now() + Duration::from_secs(seconds);
-        self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder, expires });
+        self.inner.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder, expires });
     }
 
     /// Records an action of the user. After the action, the operator is not considered idle immediately, because it
     /// must react to the action.
     pub(crate) fn touch(&self) {
-        self.lock().last_activity = Instant::now();
+        self.inner.lock().last_activity = Instant::now();
     }
 
     pub(crate) fn ended(&self, process: &str, cause: String) {
-        self.lock().ended.push((process.into(), cause));
+        self.inner.lock().ended.push((process.into(), cause));
     }
 
     pub(crate) fn first_ended(&self) -> Option<(String, String)> {
-        self.lock().ended.first().cloned()
+        self.inner.lock().ended.first().cloned()
     }
 
     pub(crate) fn first_panic(&self) -> Option<(String, String)> {
-        self.lock().ended.iter().find(|(_, cause)| cause.starts_with(PANICKED)).cloned()
+        self.inner.lock().ended.iter().find(|(_, cause)| cause.starts_with(PANICKED)).cloned()
     }
 
     pub(crate) fn last_activity(&self) -> Instant {
-        self.lock().last_activity
+        self.inner.lock().last_activity
     }
 
     pub(crate) fn is_flooded(&self) -> bool {
-        self.lock().is_flooded
+        self.inner.lock().is_flooded
     }
 
     pub(crate) fn requests(&self) -> Vec<SentRequest> {
-        self.lock().requests.clone()
+        self.inner.lock().requests.clone()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.lock().requests.len()
+        self.inner.lock().requests.len()
     }
 
     pub(crate) fn leases(&self) -> Vec<LeaseWrite> {
-        self.lock().leases.clone()
+        self.inner.lock().leases.clone()
     }
 
     /// Returns the last `limit` requests. Omits housekeeping requests and watches.
     pub(crate) fn tail(&self, limit: usize) -> Vec<SentRequest> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let is_shown = |request: &&SentRequest| request.verb.is_some_and(|verb| verb != RequestVerb::Watch);
         let relevant = inner.requests.iter().rev().filter(|request| !request.is_housekeeping()).filter(is_shown);
         let mut tail: Vec<_> = relevant.take(limit).cloned().collect();
         tail.reverse();
         tail
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Ignore lock poisoning, because no code panics between two related writes under the lock.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

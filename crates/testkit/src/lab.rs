@@ -5,13 +5,14 @@ mod steady;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use pintle_apiserver::faults::{Answer, Fault, Faults, Rule, RuleId};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_cluster::{Cluster, ClusterConfig};
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Resource, ResourceScope, Scope, WriteOptions};
 use pintle_restreq::{Api, TransportLayer};
 use serde::Serialize;
@@ -130,11 +131,11 @@ impl<W: World> Lab<W> {
             times: Some(times),
             ..Rule::new(Fault::Answer(Answer::new(status)))
         });
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).push((rule, format!("{request}: {status}")));
+        self.rules.lock().push((rule, format!("{request}: {status}")));
     }
 
     pub(crate) fn check_rules(&self) -> Result<(), Violation> {
-        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = self.rules.lock();
         match rules.iter().find(|(rule, _)| self.faults().hits_of(*rule) == 0) {
             Some((_, rule)) => {
                 let (requests, errors) = (self.journal.tail(steady::SHOWN), self.journal.errors());

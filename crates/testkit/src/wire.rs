@@ -5,7 +5,7 @@ mod frames;
 use std::future::pending;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use http::request::Parts;
 use http::{Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::{ApiServer, RequestVerb};
+use pintle_meta::__private::Mutex;
 use pintle_restreq::TransportBody;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -129,7 +130,7 @@ impl Link {
 
     fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
         // Ignore lock poisoning, because no code panics between two related writes under the lock.
-        with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        with(&mut self.state.lock())
     }
 
     fn next(&self, head: &Parts) -> (SentRequest, RequestDisturbance) {

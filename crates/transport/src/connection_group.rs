@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
+use pintle_meta::__private::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -99,7 +100,7 @@ impl ConnectionGroup {
     }
 
     fn ask(self: &Arc<Self>) -> Result<PooledConnection, Waiting<'_>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.pool.acquire() {
             Acquired::Use(conn) => {
                 let link = state.link(conn);
@@ -135,7 +136,7 @@ impl ConnectionGroup {
     /// requests that are waiting.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.runtime = Some(runtime);
         let is_stuck = |dial: &Dial| now.saturating_duration_since(dial.since) >= max_wait;
         let stuck: Vec<Dial> = state.dials.extract_if(|_, dial| is_stuck(dial)).map(|(_, dial)| dial).collect();
@@ -149,7 +150,7 @@ impl ConnectionGroup {
     }
 
     fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let actions = decide(&mut state.pool);
         self.apply(state, actions, None);
     }
@@ -194,7 +195,7 @@ impl ConnectionGroup {
             // If there is no runtime, the task is dropped, and the waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
-            if let Some(dial) = self.lock().dials.get_mut(&dial) {
+            if let Some(dial) = self.state.lock().dials.get_mut(&dial) {
                 dial.task = Some(task);
             }
         }
@@ -204,7 +205,7 @@ impl ConnectionGroup {
     /// task when data arrives or the connection ends. This check runs no user code under the lock, because an idle
     /// connection has no request body to send.
     fn has_ended(&self, conn: ConnId) -> bool {
-        match self.lock().links.get_mut(&conn) {
+        match self.state.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
             _ => false,
         }
@@ -213,17 +214,12 @@ impl ConnectionGroup {
     /// Returns the time at which an idle connection must be closed. If this time has passed, closes the connection and
     /// returns `None`.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
         let closed = if until.is_none() { state.links.remove(&conn) } else { None };
         drop(state);
         drop(closed);
         until
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Ignore lock poisoning, because a panic cannot leave the data under the lock inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -241,7 +237,7 @@ impl State {
 
 impl Drop for ConnectionGroup {
     fn drop(&mut self) {
-        self.lock().dials.values().filter_map(|dial| dial.task.as_ref()).for_each(AbortHandle::abort);
+        self.state.lock().dials.values().filter_map(|dial| dial.task.as_ref()).for_each(AbortHandle::abort);
     }
 }
 
@@ -262,7 +258,7 @@ impl Future for Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut state = self.group.lock();
+        let mut state = self.group.state.lock();
         let result_tx = state.waiting.remove(&self.ticket);
         if result_tx.is_some() {
             state.pool.cancel(self.ticket);
@@ -282,7 +278,7 @@ impl DialGuard {
     /// Ends the dial. Returns the future that drives the new connection, or `None` if the dial failed.
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
-        let mut state = group.lock();
+        let mut state = group.state.lock();
         // If the dial has been abandoned, `dials` no longer contains its ID.
         state.dials.remove(&self.dial)?;
         match opened {
@@ -304,7 +300,7 @@ impl DialGuard {
 impl Drop for DialGuard {
     fn drop(&mut self) {
         let Some(group) = self.group.upgrade() else { return };
-        let mut state = group.lock();
+        let mut state = group.state.lock();
         if state.dials.remove(&self.dial).is_some() {
             let actions = state.pool.dial_failed();
             group.apply(state, actions, Some(&Failure::interrupted()));
@@ -517,7 +513,7 @@ impl PooledConnection {
             }
             Sender::Http2(_) => None,
         };
-        let mut state = group.lock();
+        let mut state = group.state.lock();
         let actions = match &idle_signal {
             Some(_) => {
                 link.has_served |= self.is_used;

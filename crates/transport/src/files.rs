@@ -3,10 +3,11 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
@@ -77,12 +78,12 @@ impl<T: Clone + Send + 'static> FileReader<T> {
             tracing::warn!("{} cannot be read within {TIMEOUT:?}; the previous content stays in use", self.what);
         }
         let why = if is_over { "reading it panicked; the log may have details" } else { "reading it takes too long" };
-        lock(&self.last).clone().ok_or(why)
+        self.last.lock().clone().ok_or(why)
     }
 
     /// Works like [`read`](Self::read), but ignores the result of a read that was started before this call.
     pub async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
-        let earlier = lock(&self.reading).clone();
+        let earlier = self.reading.lock().clone();
         if let Some(earlier) = earlier {
             earlier.over().await;
         }
@@ -92,7 +93,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     /// Returns the read that is in progress, or starts a read. The returned boolean is `true` if this call has started
     /// the read.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
-        let mut reading = lock(&self.reading);
+        let mut reading = self.reading.lock();
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {
             return (reading.clone(), false);
         }
@@ -104,7 +105,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         // of the tokio runtime. Each reader has at most one thread.
         let thread = thread::Builder::new().name("pintle-files".into()).spawn(move || {
             let content = read();
-            *lock(&last) = Some(content);
+            *last.lock() = Some(content);
             drop(teller);
         });
         if let Err(error) = thread {
@@ -134,11 +135,6 @@ fn hold_paused_clock() -> oneshot::Sender<()> {
         dropped.await
     }));
     guard
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Ignore lock poisoning, because a panic cannot leave the data under the lock inconsistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -180,7 +176,7 @@ mod tests {
         assert_eq!(read, Err("reading it takes too long"), "the next call does not wait either");
 
         go.send(()).unwrap();
-        while lock(&reader.reading).as_ref().unwrap().end.has_changed().is_ok() {
+        while reader.reading.lock().as_ref().unwrap().end.has_changed().is_ok() {
             tokio::task::yield_now().await;
         }
         let (_go, second) = gated(2);

@@ -4,13 +4,14 @@ use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
+use pintle_meta::__private::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -35,11 +36,11 @@ pub struct LastChunk(Arc<Mutex<Option<Instant>>>);
 impl LastChunk {
     /// Returns the time at which the last chunk was taken, or `None` if no chunk has been taken.
     pub(crate) fn time(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     fn set_to_now(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.0.lock() = Some(Instant::now());
     }
 }
 
@@ -56,13 +57,11 @@ impl Pieces {
         match self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(source) => {
-                let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let source = source.get_mut();
                 let next = ready!(source.as_mut().poll_next(cx));
                 Poll::Ready(next.map(|chunk| chunk.map(Frame::data).map_err(BoxError::from)))
             }
-            Self::Layer(body) => {
-                http_body::Body::poll_frame(Pin::new(body.get_mut().unwrap_or_else(PoisonError::into_inner)), cx)
-            }
+            Self::Layer(body) => http_body::Body::poll_frame(Pin::new(body.get_mut()), cx),
         }
     }
 }
@@ -152,7 +151,7 @@ impl http_body::Body for RequestBody {
             Pieces::Whole(bytes) => bytes.is_none(),
             Pieces::Stream(_) => false,
             Pieces::Layer(body) => {
-                let body = body.lock().unwrap_or_else(PoisonError::into_inner);
+                let body = body.lock();
                 caught(|| body.is_end_stream()).unwrap_or(false)
             }
         }
@@ -163,7 +162,7 @@ impl http_body::Body for RequestBody {
             Pieces::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Pieces::Stream(_) => SizeHint::default(),
             Pieces::Layer(body) => {
-                let body = body.lock().unwrap_or_else(PoisonError::into_inner);
+                let body = body.lock();
                 caught(|| body.size_hint()).unwrap_or_default()
             }
         }

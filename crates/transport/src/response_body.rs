@@ -4,11 +4,11 @@
 mod inflate;
 
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use pintle_meta::__private::Mutex;
 
 #[cfg(all(feature = "gzip", any(test, fuzzing)))]
 pub(crate) use self::inflate::inflated;
@@ -82,7 +82,7 @@ impl Body for ResponseBody {
                 }
                 Poll::Ready(frame)
             }
-            Source::Layer(body) => body.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll_frame(cx),
+            Source::Layer(body) => body.get_mut().as_mut().poll_frame(cx),
             #[cfg(feature = "gzip")]
             Source::Gzip(inflate) => inflate.poll_frame(cx),
             Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
@@ -93,7 +93,7 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Source::Connection { incoming, .. } => incoming.is_end_stream(),
-            Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream(),
+            Source::Layer(body) => body.lock().is_end_stream(),
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => false,
             Source::Whole(bytes) => bytes.is_empty(),
@@ -103,7 +103,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Source::Connection { incoming, .. } => incoming.size_hint(),
-            Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
+            Source::Layer(body) => body.lock().size_hint(),
             // The size of the decompressed data is unknown.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),

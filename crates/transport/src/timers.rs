@@ -2,10 +2,10 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -86,7 +86,7 @@ impl Timers {
 
     fn take(&self, deadline: Instant) -> Timer {
         let runtime = Handle::current().id();
-        let mut unused = self.lock();
+        let mut unused = self.0.lock();
         let found = unused.iter().rposition(|timer| timer.runtime == runtime);
         let found = found.map(|at| unused.swap_remove(at));
         drop(unused);
@@ -102,16 +102,11 @@ impl Timers {
         if Handle::try_current().is_ok_and(|handle| handle.id() == timer.runtime) {
             // Replace the waker of the request, because it would keep the task of the request in memory.
             let _ = timer.poll_once(&mut Context::from_waker(Waker::noop()));
-            let mut unused = self.lock();
+            let mut unused = self.0.lock();
             if unused.len() < MAX_UNUSED {
                 unused.push(timer);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Timer>> {
-        // Ignore lock poisoning, because a panic cannot leave the data under the lock inconsistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -157,7 +152,7 @@ mod tests {
             // A tokio timer may fire up to one millisecond late.
             let late = started.elapsed().checked_sub(limit * SECOND);
             assert!(late.is_some_and(|late| late <= Duration::from_millis(2)), "{after} {limit}: {late:?}");
-            assert_eq!(timers.lock().len(), 1, "one timer serves all requests");
+            assert_eq!(timers.0.lock().len(), 1, "one timer serves all requests");
         }
     }
 
@@ -179,7 +174,7 @@ mod tests {
             assert!(Arc::strong_count(&nothing) > 2, "the timer has a waker");
             assert!(request.as_mut().poll(cx).is_ready());
         }
-        assert_eq!((timers.lock().len(), Arc::strong_count(&nothing)), (1, 2));
+        assert_eq!((timers.0.lock().len(), Arc::strong_count(&nothing)), (1, 2));
     }
 
     #[test]
@@ -192,14 +187,14 @@ mod tests {
                 assert!(timers.within(SECOND, pin!(pending::<()>())).await.is_none());
             });
         }
-        assert_eq!(timers.lock().len(), 2);
+        assert_eq!(timers.0.lock().len(), 2);
     }
 
     #[tokio::test]
     async fn endless_limit_needs_no_timer() {
         let timers = Timers::default();
         assert!(timers.within(Duration::MAX, pin!(yield_now())).await.is_some());
-        assert!(timers.lock().is_empty());
+        assert!(timers.0.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,11 +1,12 @@
 //! Sends requests over connections to one server.
 
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HOST, PROXY_AUTHORIZATION};
 use http::{HeaderValue, Request, Response, Uri, uri};
+use pintle_meta::__private::RwLock;
 use pintle_meta::{TlsClientConfig, redacted_url};
 use pintle_metrics::Provider;
 
@@ -130,7 +131,7 @@ impl Transport {
         if let Some(tls) = &self.proxy_tls {
             tls.look(|settings| self.replace(|connector| connector.proxy_tls = Some(settings))).await;
         }
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let groups = self.groups.read().clone();
         let group = match options.usage {
             ConnectionUse::Short => &groups.short,
             ConnectionUse::Long => &groups.long,
@@ -217,7 +218,7 @@ impl Transport {
     }
 
     fn replace(&self, change: impl FnOnce(&mut Connector)) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
         let mut connector = groups.connector.clone();
         change(&mut connector);
         let old =

@@ -1,11 +1,12 @@
 //! Upgrades HTTP/1.1 connections to another protocol.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
+use pintle_meta::__private::Mutex;
 
 use crate::connect::{Conn, Connector};
 use crate::failure::Failure;
@@ -36,7 +37,7 @@ impl Upgraded {
     /// connection.
     pub fn take<B>(response: &Response<B>) -> Option<Self> {
         let Slot(slot) = response.extensions().get()?;
-        slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+        slot.lock().take()
     }
 }
 

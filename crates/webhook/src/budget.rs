@@ -2,9 +2,10 @@
 //! slowly.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
@@ -56,7 +57,7 @@ impl Budget {
     }
 
     pub(crate) fn arriving(&self) -> ArrivingBody<'_> {
-        let mut arriving = self.lock();
+        let mut arriving = self.arriving.lock();
         let (number, give_way) = (arriving.next, Arc::<Notify>::default());
         arriving.next += 1;
         arriving.bodies.insert(number, (Instant::now(), give_way.clone()));
@@ -65,17 +66,12 @@ impl Budget {
     }
 
     fn drop_slowest(&self) {
-        let mut arriving = self.lock();
+        let mut arriving = self.arriving.lock();
         let oldest = arriving.bodies.first_entry().filter(|oldest| oldest.get().0.elapsed() >= SLOW);
         if let Some(oldest) = oldest {
             let (_, give_way) = oldest.remove();
             give_way.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Arriving> {
-        // Ignore poisoning: no code panics between two related writes under the lock, so the data is consistent.
-        self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,6 +84,6 @@ impl ArrivingBody<'_> {
 
 impl Drop for ArrivingBody<'_> {
     fn drop(&mut self) {
-        self.budget.lock().bodies.remove(&self.number);
+        self.budget.arriving.lock().bodies.remove(&self.number);
     }
 }

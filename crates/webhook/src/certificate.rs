@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pintle_meta::__private::{Mutex, RwLock};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -192,7 +193,7 @@ impl Current {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),
             Err(error) => (Err(error), Seen::Unreadable),
         };
-        let mut last = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.seen.lock();
         if *last == seen {
             return false;
         }
@@ -200,7 +201,7 @@ impl Current {
         match loaded {
             Ok(key) => {
                 let key = Arc::new(key);
-                *self.key.write().unwrap_or_else(PoisonError::into_inner) = key;
+                *self.key.write() = key;
                 tracing::info!(certificate = %self.files.certificate.display(), "reloaded the certificate for webhooks");
                 true
             }
@@ -214,7 +215,7 @@ impl Current {
 
 impl ResolvesServerCert for Current {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.key.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(self.key.read().clone())
     }
 }
 
@@ -242,20 +243,20 @@ mod tests {
         let directory = directory.path();
         write_pair(directory);
         let current = Current::load(directory.into()).unwrap();
-        let first = current.key.read().unwrap().clone();
+        let first = current.key.read().clone();
         let other_key = KeyPair::generate().unwrap().serialize_pem();
         for content in
             [&b""[..], b"\xff", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", other_key.as_bytes()]
         {
             fs::write(directory.join("tls.key"), content).unwrap();
             assert!(!current.reload());
-            assert!(Arc::ptr_eq(&first, &current.key.read().unwrap()));
+            assert!(Arc::ptr_eq(&first, &current.key.read()));
         }
         fs::remove_file(directory.join("tls.key")).unwrap();
-        assert!(!current.reload() && Arc::ptr_eq(&first, &current.key.read().unwrap()));
+        assert!(!current.reload() && Arc::ptr_eq(&first, &current.key.read()));
 
         write_pair(directory);
-        assert!(current.reload() && !Arc::ptr_eq(&first, &current.key.read().unwrap()));
+        assert!(current.reload() && !Arc::ptr_eq(&first, &current.key.read()));
         assert!(!current.reload(), "nothing changed since");
     }
 

@@ -1,9 +1,10 @@
 //! The server's open connections, and the rule for closing idle ones if there are too many.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -63,7 +64,7 @@ impl Connections {
             }
         };
         let give_way = CancellationToken::new();
-        let place = lock(&self.shared).place(&give_way);
+        let place = self.shared.lock().place(&give_way);
         let activity = Mutex::new(Activity { in_flight: 0, place, since: Instant::now() });
         Some(Arc::new(Connection { shared: self.shared.clone(), activity, give_way, _slot: slot }))
     }
@@ -72,7 +73,7 @@ impl Connections {
 impl<'a> Waiter<'a> {
     fn new(shared: &'a Mutex<Shared>) -> Self {
         let longest_idle = {
-            let mut shared = lock(shared);
+            let mut shared = shared.lock();
             shared.waiting += 1;
             let longest_idle = if shared.needs_slot() { shared.idle.pop_first() } else { None };
             shared.closing.extend(longest_idle.iter().map(|(place, _)| place));
@@ -85,7 +86,7 @@ impl<'a> Waiter<'a> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        lock(self.0).waiting -= 1;
+        self.0.lock().waiting -= 1;
     }
 }
 
@@ -105,14 +106,14 @@ impl Shared {
 
 impl Connection {
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
-        let mut activity = lock(&self.activity);
+        let mut activity = self.activity.lock();
         activity.in_flight += 1;
-        lock(&self.shared).idle.remove(&activity.place);
+        self.shared.lock().idle.remove(&activity.place);
         InFlight(self.clone())
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        lock(&self.activity).in_flight > 0
+        self.activity.lock().in_flight > 0
     }
 
     #[cfg(test)]
@@ -125,7 +126,7 @@ impl Connection {
     pub(crate) async fn is_useless(&self, limit: Duration) {
         let idle = async {
             loop {
-                let until = match *lock(&self.activity) {
+                let until = match *self.activity.lock() {
                     Activity { in_flight: 0, since, .. } if since.elapsed() >= limit => return,
                     Activity { in_flight: 0, since, .. } => since + limit,
                     _ => Instant::now() + limit,
@@ -142,8 +143,8 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let place = lock(&self.activity).place;
-        let mut shared = lock(&self.shared);
+        let place = self.activity.lock().place;
+        let mut shared = self.shared.lock();
         shared.idle.remove(&place);
         shared.closing.remove(&place);
     }
@@ -151,13 +152,13 @@ impl Drop for Connection {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let mut activity = lock(&self.0.activity);
+        let mut activity = self.0.activity.lock();
         activity.in_flight -= 1;
         if activity.in_flight > 0 {
             return;
         }
         activity.since = Instant::now();
-        let mut shared = lock(&self.0.shared);
+        let mut shared = self.0.shared.lock();
         if shared.closing.contains(&activity.place) {
             return;
         }
@@ -170,9 +171,4 @@ impl Drop for InFlight {
             activity.place = shared.place(&self.0.give_way);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Ignore poisoning: no code panics between two related writes under these locks, so the data is consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

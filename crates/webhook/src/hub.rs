@@ -204,12 +204,10 @@ fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
     Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Envelope {
-    #[serde(default)]
     api_version: String,
-    #[serde(default)]
     kind: String,
     metadata: Option<Map<String, Value>>,
 }

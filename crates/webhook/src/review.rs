@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use pintle_meta::__private::or_empty;
 use pintle_meta::{GroupVersionKind, GroupVersionResource, Status};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionReview");
@@ -35,31 +36,31 @@ pub struct AdmissionRequest {
     /// The uid of the webhook call. The response must contain the same uid.
     pub uid: String,
     /// The kind of the object, in the version that the webhook's rule selects.
-    #[serde(with = "kind")]
+    #[serde(with = "ReviewKind")]
     pub kind: GroupVersionKind,
     /// The requested resource, in the version that the webhook's rule selects.
-    #[serde(with = "resource")]
+    #[serde(with = "ReviewResource")]
     pub resource: GroupVersionResource,
     /// The subresource, such as `status`, or an empty string if the request is for the object itself.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub sub_resource: String,
     /// The object's name, or an empty string if the server generates the name.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The object's namespace, or an empty string for a cluster-scoped object.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The requested operation.
     pub operation: Operation,
     /// The user that sent the request.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_empty")]
     pub user_info: UserInfo,
     /// The new object that the API server would store, or `None` for a deletion.
     pub object: Option<Box<RawValue>>,
     /// The stored object before the request, or `None` for a creation.
     pub old_object: Option<Box<RawValue>>,
     /// Whether the request is a dry run. In a dry run, the API server does not store anything.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_empty")]
     pub dry_run: bool,
     /// The options of the request, such as `CreateOptions`.
     pub options: Option<Box<RawValue>>,
@@ -98,16 +99,16 @@ impl Operation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct UserInfo {
     /// The name of the user, such as `system:serviceaccount:team-a:builder`.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub username: String,
     /// The user's uid.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The user's groups.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// Additional attributes that the authenticator provides.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -129,10 +130,10 @@ pub struct AdmissionResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<String>,
     /// Annotations that the API server adds to the audit event.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "BTreeMap::is_empty")]
     pub audit_annotations: BTreeMap<String, String>,
     /// Warnings that the client receives.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
@@ -162,7 +163,7 @@ pub struct ConversionRequest {
     #[serde(rename = "desiredAPIVersion")]
     pub desired_api_version: String,
     /// The objects to convert, which can have different versions.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_empty")]
     pub objects: Vec<Box<RawValue>>,
 }
 
@@ -175,55 +176,24 @@ pub struct ConversionResponse {
     /// The status of the entire review: `Success` or a failure.
     pub result: Status,
     /// The converted objects in the order of the request, or an empty list after a failure.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_empty")]
     pub converted_objects: Vec<Box<RawValue>>,
 }
 
-/// Decodes `null` as an empty value, because Go encodes empty lists as `null`.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "GroupVersionKind")]
+struct ReviewKind {
+    #[serde(default)]
+    group: String,
+    version: String,
+    kind: String,
 }
 
-mod kind {
-    use super::{Deserialize, Deserializer, GroupVersionKind, Serialize, Serializer};
-
-    #[derive(Deserialize, Serialize)]
-    struct Wire {
-        #[serde(default)]
-        group: String,
-        version: String,
-        kind: String,
-    }
-
-    pub(super) fn serialize<S: Serializer>(kind: &GroupVersionKind, serializer: S) -> Result<S::Ok, S::Error> {
-        let GroupVersionKind { group, version, kind } = kind.clone();
-        Wire { group, version, kind }.serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GroupVersionKind, D::Error> {
-        let Wire { group, version, kind } = Wire::deserialize(deserializer)?;
-        Ok(GroupVersionKind { group, version, kind })
-    }
-}
-
-mod resource {
-    use super::{Deserialize, Deserializer, GroupVersionResource, Serialize, Serializer};
-
-    #[derive(Deserialize, Serialize)]
-    struct Wire {
-        #[serde(default)]
-        group: String,
-        version: String,
-        resource: String,
-    }
-
-    pub(super) fn serialize<S: Serializer>(resource: &GroupVersionResource, serializer: S) -> Result<S::Ok, S::Error> {
-        let GroupVersionResource { group, version, resource } = resource.clone();
-        Wire { group, version, resource }.serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GroupVersionResource, D::Error> {
-        let Wire { group, version, resource } = Wire::deserialize(deserializer)?;
-        Ok(GroupVersionResource { group, version, resource })
-    }
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "GroupVersionResource")]
+struct ReviewResource {
+    #[serde(default)]
+    group: String,
+    version: String,
+    resource: String,
 }

@@ -36,9 +36,7 @@ pub(super) fn all(version: &Json, path: &str) -> FieldErrors {
                  are allowed.",
             ));
         }
-        if !unique.insert(names) {
-            errors.push(FieldError::duplicate(field, &Json::from(text)));
-        }
+        errors.duplicate_if(!unique.insert(names), field, &Json::from(text));
     }
     if unique.len() > MAX_FIELDS {
         let message = format!("Too many: {}: must have at most {MAX_FIELDS} items", unique.len());

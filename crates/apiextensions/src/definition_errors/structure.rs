@@ -22,9 +22,7 @@ const MAX_KEY_DEFAULT: usize = 1024;
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
     let path = FieldPath::Start(path);
     let mut errors = FieldErrors::default();
-    if schema.is_true("/nullable") {
-        errors.add(|| FieldError::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
-    }
+    errors.forbidden_if(schema.is_true("/nullable"), path.member("nullable"), "nullable cannot be true at the root");
     let mut structural = FieldErrors::default();
     is_structural(schema, path, Position::Root, &mut structural);
     root(schema, path, &mut structural);
@@ -81,24 +79,18 @@ enum Position {
 /// Reports errors other than violations of the rules for structural schemas.
 fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
     let is_set = |key: &str| schema[key] == true;
-    if is_set("uniqueItems") {
-        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.add(|| FieldError::forbidden(path.member("uniqueItems"), why));
-    }
+    let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+    errors.forbidden_if(is_set("uniqueItems"), path.member("uniqueItems"), why);
     let properties = schema["properties"].as_object().is_some_and(|properties| !properties.is_empty());
     let closed = schema.get("additionalProperties").is_some_and(|more| !more.is_null() && *more != true);
-    if properties && closed {
-        let why = "additionalProperties and properties are mutual exclusive";
-        errors.add(|| FieldError::forbidden(path.member("additionalProperties"), why));
-    }
+    let why = "additionalProperties and properties are mutual exclusive";
+    errors.forbidden_if(properties && closed, path.member("additionalProperties"), why);
     let type_name = schema.text("/type");
     if !type_name.is_empty() && !TYPES.contains(&type_name) {
         errors.add(|| FieldError::unsupported(path.member("type"), &type_name.into(), TYPES));
     }
-    if type_name == "null" {
-        let why = "type cannot be set to null, use nullable as an alternative";
-        errors.add(|| FieldError::forbidden(path.member("type"), why));
-    }
+    let why = "type cannot be set to null, use nullable as an alternative";
+    errors.forbidden_if(type_name == "null", path.member("type"), why);
     if !schema["$schema"].is_null() {
         // As in kube-apiserver, the error for a nested `$schema` contains the path of the root schema.
         errors.add(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
@@ -214,10 +206,7 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
         errors.add(|| FieldError::invalid_text(items_path.member("type"), item_type, why));
         return;
     }
-    if keys.is_empty() {
-        let why = "must not be empty if x-kubernetes-list-type is map";
-        errors.add(|| FieldError::required(keys_path, why));
-    }
+    errors.required_if(keys.is_empty(), keys_path, "must not be empty if x-kubernetes-list-type is map");
     if keys.len() > MAX_KEYS {
         errors.add(|| FieldError::too_many(keys_path, keys.len(), MAX_KEYS));
         return;
@@ -232,10 +221,8 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
         };
         let path = FieldPath::Key(&properties, key);
         let key_type = property.text("/type");
-        if matches!(key_type, "array" | "object") {
-            let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-            errors.add(|| FieldError::invalid_text(path.member("type"), key_type, why));
-        }
+        let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+        errors.invalid_text_if(matches!(key_type, "array" | "object"), path.member("type"), key_type, why);
         let required = items.list("/required").any(|name| name.as_str() == Some(key));
         if !required && !property.has("/default") {
             let why =
@@ -245,10 +232,8 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
         if property.text("/default").len() > MAX_KEY_DEFAULT {
             errors.add(|| FieldError::too_long(path.member("default"), MAX_KEY_DEFAULT));
         }
-        if property.is_true("/nullable") {
-            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            errors.add(|| FieldError::forbidden(path.member("nullable"), why));
-        }
+        let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+        errors.forbidden_if(property.is_true("/nullable"), path.member("nullable"), why);
     }
     if duplicates(keys.iter()).contains(&true) {
         errors.add(|| FieldError::invalid(keys_path, &all_keys, "must not contain duplicate entries"));
@@ -308,10 +293,8 @@ fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldEr
         "" => errors.add(|| FieldError::required(path.member("type"), why)),
         other => errors.add(|| FieldError::invalid_text(path.member("type"), other, why)),
     }
-    if more {
-        let why = "must not be used if x-kubernetes-embedded-resource is set";
-        errors.add(|| FieldError::forbidden(path.member("additionalProperties"), why));
-    }
+    let why = "must not be used if x-kubernetes-embedded-resource is set";
+    errors.forbidden_if(more, path.member("additionalProperties"), why);
 }
 
 /// Reports a schema that changes the type of `apiVersion`, `kind` or `metadata`.
@@ -339,8 +322,6 @@ fn root(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
         "properties" => value.members("").any(|(name, _)| !matches!(name.as_str(), "name" | "generateName")),
         _ => !(value.is_null() || *value == false || value.as_str().is_some_and(str::is_empty)),
     });
-    if says_more {
-        let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        errors.add(|| FieldError::forbidden(FieldPath::Key(&properties, "metadata"), why));
-    }
+    let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+    errors.forbidden_if(says_more, FieldPath::Key(&properties, "metadata"), why);
 }

@@ -273,10 +273,8 @@ impl DeleteOptions {
     fn checked<'a>(mut self, policy: Option<&str>, runs: impl Iterator<Item = &'a str>) -> Outcome<Self> {
         let mut errors = FieldErrors::default();
         if let Some(text) = policy {
-            if self.orphan_dependents.is_some() {
-                let why = "orphanDependents and deletionPropagation cannot be both set";
-                errors.push(FieldError::invalid_text("propagationPolicy", text, why));
-            }
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            errors.invalid_text_if(self.orphan_dependents.is_some(), "propagationPolicy", text, why);
             self.propagation = match text {
                 "Background" => Some(PropagationPolicy::Background),
                 "Foreground" => Some(PropagationPolicy::Foreground),

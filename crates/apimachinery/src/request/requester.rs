@@ -1,9 +1,10 @@
 //! The requesting user, and data of the request such as its deadline and warnings.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use jiff::Timestamp;
+use pintle_meta::__private::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -163,10 +164,10 @@ impl Requester {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.notes.lock()
     }
 
     fn permit(&self) -> MutexGuard<'_, Option<OwnedSemaphorePermit>> {
-        self.shared.permit.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.permit.lock()
     }
 }

@@ -6,13 +6,13 @@
 //! as the uid.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use pintle_json::Json;
+use pintle_meta::__private::Mutex;
 
 /// A webhook call, without `Debug`, because the review can contain a Secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ struct Calls {
 impl WebhookCalls {
     /// Returns the response to a webhook call, or records the call and returns `None` if there is no response yet.
     pub fn find_answer(&self, call: WebhookCall) -> Option<WebhookAnswer> {
-        let mut calls = self.calls();
+        let mut calls = self.0.lock();
         if let Some((answer, is_used)) = calls.answers.get_mut(&call) {
             *is_used = true;
             return Some(answer.clone());
@@ -126,13 +126,13 @@ impl WebhookCalls {
     /// has used since the previous call of this method. The reviews of such responses contain an old state of the
     /// object, or an object that the request has already processed.
     pub fn take_missing_calls(&self) -> Vec<WebhookCall> {
-        let mut calls = self.calls();
+        let mut calls = self.0.lock();
         calls.answers.retain(|_, (_, is_used)| std::mem::take(is_used));
         std::mem::take(&mut calls.missing_calls)
     }
 
     pub fn add_answer(&self, call: WebhookCall, answer: WebhookAnswer) {
-        self.calls().answers.insert(call, (answer, false));
+        self.0.lock().answers.insert(call, (answer, false));
     }
 
     /// Returns the webhook's conversion of the object to the version `to`. The converted object does not contain the
@@ -151,7 +151,7 @@ impl WebhookCalls {
         if let Some(metadata) = sent.get_mut("metadata") {
             metadata.unset("resourceVersion");
         }
-        let mut calls = self.calls();
+        let mut calls = self.0.lock();
         match calls.conversions.get(&(to.to_owned(), sent.to_string())) {
             Some(Ok(converted)) => Some(converted.clone()),
             Some(Err(why)) => {
@@ -169,66 +169,58 @@ impl WebhookCalls {
 
     /// Takes the conversions that were missing in the last attempt.
     pub fn take_missing_conversions(&self) -> Vec<MissingConversion> {
-        std::mem::take(&mut self.calls().missing_conversions)
+        std::mem::take(&mut self.0.lock().missing_conversions)
     }
 
     pub fn add_conversion(&self, conversion: &MissingConversion, result: Result<Arc<Json>, String>) {
-        self.calls().conversions.insert((conversion.to.clone(), conversion.object.to_string()), result);
+        self.0.lock().conversions.insert((conversion.to.clone(), conversion.object.to_string()), result);
     }
 
     /// Returns `true` if the last attempt needed a webhook's response or a conversion that is not available yet.
     pub fn has_missing(&self) -> bool {
-        let calls = self.calls();
+        let calls = self.0.lock();
         !calls.missing_calls.is_empty() || !calls.missing_conversions.is_empty()
     }
 
     /// Returns `true` if the attempt needed a conversion that is missing or has failed.
     pub fn lacks_conversion(&self) -> bool {
-        let calls = self.calls();
+        let calls = self.0.lock();
         calls.conversion_error.is_some() || !calls.missing_conversions.is_empty()
     }
 
     /// Takes the error of the first failed conversion that an attempt needed.
     pub fn take_conversion_error(&self) -> Option<String> {
-        self.calls().conversion_error.take()
+        self.0.lock().conversion_error.take()
     }
 
     /// Forgets all conversions, which a watch does after each event.
     pub fn forget_conversions(&self) {
-        let mut calls = self.calls();
+        let mut calls = self.0.lock();
         (calls.conversions, calls.missing_conversions, calls.conversion_error) = Default::default();
     }
 
     /// Returns the uid for a new object, which is the same for all attempts to process the request.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
-        self.calls().uid.get_or_insert_with(generate).clone()
+        self.0.lock().uid.get_or_insert_with(generate).clone()
     }
 
     /// Returns the time of the first attempt to process the request.
     pub fn now(&self, read: impl FnOnce() -> Timestamp) -> Timestamp {
-        *self.calls().now.get_or_insert_with(read)
+        *self.0.lock().now.get_or_insert_with(read)
     }
 
     /// Returns the generated name with index `at`, which is the same for all attempts to process the request.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
-        let mut calls = self.calls();
+        let mut calls = self.0.lock();
         if calls.generated_names.len() <= at {
             calls.generated_names.push(generate());
         }
         calls.generated_names[calls.generated_names.len().min(at + 1) - 1].clone()
     }
-
-    fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// The `Debug` output omits the reviews, because they can contain a Secret.
-impl fmt::Debug for WebhookCalls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebhookCalls").finish_non_exhaustive()
-    }
-}
+// The `Debug` output omits the reviews, because they can contain a Secret.
+pintle_meta::debug_struct!(WebhookCalls { .. });
 
 #[cfg(test)]
 mod tests {
@@ -269,7 +261,7 @@ mod tests {
                     sent += 1;
                     calls.add_answer(call, WebhookAnswer { uid: String::new(), body: Ok("b".into()) });
                 }
-                assert!(calls.calls().answers.len() <= 2 * reviews.len(), "after {object} objects");
+                assert!(calls.0.lock().answers.len() <= 2 * reviews.len(), "after {object} objects");
             }
             assert_eq!(sent, reviews.len(), "each webhook is called once");
         }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use pintle_meta::__private::is_word;
 use pintle_meta::label_key_faults;
 
 /// A rule for names.
@@ -87,7 +88,7 @@ fn subdomain_errors(name: &str, max_length: usize) -> Vec<String> {
 fn label_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 63);
     if name.is_empty() || !is_word(name, b"-") || has_upper(name) {
-        if is_subdomain_alone(name) {
+        if name.contains('.') && subdomain_errors(name, usize::MAX).is_empty() {
             errors.push("must not contain dots".into())
         } else {
             errors.push(format!(
@@ -96,10 +97,6 @@ fn label_errors(name: &str) -> Vec<String> {
         }
     }
     errors
-}
-
-fn is_subdomain_alone(name: &str) -> bool {
-    name.contains('.') && subdomain_errors(name, usize::MAX).is_empty()
 }
 
 fn rfc_1035_label_errors(name: &str) -> Vec<String> {
@@ -147,16 +144,6 @@ fn config_key_errors(key: &str) -> Vec<String> {
 
 fn too_long(name: &str, max_length: usize) -> Vec<String> {
     if name.len() > max_length { vec![format!("must be no more than {max_length} characters")] } else { Vec::new() }
-}
-
-/// Returns `true` if `text` is empty, or if it contains only ASCII letters, digits and `others`, and its first and last
-/// characters are letters or digits.
-fn is_word(text: &str, others: &[u8]) -> bool {
-    let bytes = text.as_bytes();
-    let is_valid_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    is_valid_edge(bytes.first())
-        && is_valid_edge(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || others.contains(byte))
 }
 
 fn has_upper(text: &str) -> bool {

@@ -1,9 +1,10 @@
 //! The audit log. The log stores a value only once, even if many records contain this value.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use pintle_apimachinery::verb::RequestVerb;
+use pintle_meta::__private::Mutex;
 use pintle_storage::committed::Commit;
 use tokio::time::Instant;
 
@@ -60,7 +61,7 @@ impl AuditLog {
         let AuditRecord { name, code, committed, annotations, .. } = record;
         let common = Common { user, user_agent, verb, group, resource, subresource, namespace };
         let name = name.into();
-        let mut stored = self.lock();
+        let mut stored = self.stored.lock();
         let (common, _known) = stored.share(common);
         stored.add(StoredRecord { common, received, name, code, committed, annotations });
         while stored.records.len() > self.limit || stored.bytes > MAX_BYTES {
@@ -70,13 +71,9 @@ impl AuditLog {
     }
 
     pub(crate) fn read(&self) -> ServerAudit {
-        let stored = self.lock();
+        let stored = self.stored.lock();
         let records = stored.records.iter().map(StoredRecord::to_record).collect();
         ServerAudit { records, lost: stored.lost, lost_until: stored.lost_until }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, StoredRequests> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,13 +175,13 @@ mod tests {
         }
         let read = log.read();
         assert_eq!((&read.records[..], read.lost), (&records[1..], 1));
-        assert_eq!(log.lock().common.len(), 2);
+        assert_eq!(log.stored.lock().common.len(), 2);
         log.record(record("a", "5"));
-        assert_eq!(log.lock().common.len(), 1, "no record of b is left");
+        assert_eq!(log.stored.lock().common.len(), 1, "no record of b is left");
         for user in 0..9 {
             log.record(record(&user.to_string(), "6"));
         }
-        let mut stored = log.lock();
+        let mut stored = log.stored.lock();
         assert_eq!((stored.records.len(), stored.common.len()), (3, 3));
         (0..3).for_each(|_| stored.drop_oldest());
         assert_eq!((stored.bytes, stored.common.len()), (0, 0));
@@ -195,7 +192,7 @@ mod tests {
         let log = AuditLog::new(usize::MAX);
         let long = "x".repeat(1 << 20);
         (0..100).for_each(|number| log.record(record(&format!("{long}{number}"), &long)));
-        let stored = log.lock();
+        let stored = log.stored.lock();
         assert!(
             stored.bytes <= MAX_BYTES
                 && stored.bytes > MAX_BYTES - (3 << 20)

@@ -1,6 +1,6 @@
 //! The API without a running server: a registry of kinds and the CustomResourceDefinition controller.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pintle_apimachinery::failure::Failure;
 use pintle_apimachinery::object::{metadata, metadata_mut};
@@ -12,6 +12,7 @@ use pintle_json::{Json, json};
 use pintle_kinds::decode::{self, BodyMedia, RawBody};
 use pintle_kinds::writer::Writer;
 use pintle_kinds::{Kind, RequestTarget};
+use pintle_meta::__private::Mutex;
 use pintle_meta::FieldValidation;
 use pintle_storage::{Expect, ResourceKey};
 use serde::Serialize;
@@ -169,13 +170,13 @@ impl Offline {
     }
 
     pub(super) fn create(&self, sample: Sample) -> Result<CheckedObject, Rejection> {
-        let _turn = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.checking.lock();
         self.write(sample, None, WriteOptions { dry_run: true, ..WriteOptions::default() })
     }
 
     pub(super) fn update(&self, old: Sample, new: Sample, is_status: bool) -> Result<CheckedObject, Rejection> {
         let old = self.completed(old);
-        let _turn = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.checking.lock();
         let kind = self.kind(&old.value)?;
         let target = target(&kind, &old.value);
         let old_status = old.value.get("status").cloned();

@@ -6,7 +6,8 @@ use pintle_apimachinery::failure::Failure;
 use pintle_meta::{Reason, Status};
 
 /// The server's error for a rejected manifest.
-#[derive(Clone)]
+#[derive(Clone, thiserror::Error)]
+#[error("{}", .status.message)]
 pub struct Rejection {
     status: Box<Status>,
     is_from_server: bool,
@@ -36,17 +37,9 @@ impl From<Failure> for Rejection {
     }
 }
 
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.status.message)
-    }
-}
-
 /// Prints only the message, because a failed test prints the debug format of the error.
 impl fmt::Debug for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
-
-impl std::error::Error for Rejection {}

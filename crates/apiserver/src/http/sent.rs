@@ -105,9 +105,6 @@ pub(super) fn manager<'a>(
 }
 
 pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
-    decode::PatchKind::of(patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
-}
-
-fn patch_media(call: &Call) -> &str {
-    call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
+    let media = call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    decode::PatchKind::of(media, kind).ok_or_else(|| unsupported(kind, true))
 }

@@ -1,7 +1,7 @@
 //! Lists a collection of the upstream cluster, and then watches it.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -34,7 +34,7 @@ impl Live {
     /// Lists a collection, and spawns a task that watches it until the server shuts down.
     pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, collection: Collection) -> Result<(), Refusal> {
         let version = self.list(&kind, &collection).await?;
-        self.complete.write().unwrap_or_else(PoisonError::into_inner).insert(collection.clone());
+        self.complete.write().insert(collection.clone());
         let stop = self.stop.clone();
         let tasks = self.tasks.clone();
         tasks.spawn(async move { stop.run_until_cancelled(self.watch_on(&kind, &collection, version)).await });
@@ -103,8 +103,8 @@ impl Live {
     /// Marks a collection as not loaded. If the kind is served again, the next request for its collection loads the
     /// objects again.
     fn forget(&self, collection: &Collection) {
-        self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
-        self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
+        self.complete.write().remove(collection);
+        self.collections.lock().remove(collection);
     }
 
     /// Watches a collection until the upstream server ends the watch. Sets `version` to the resourceVersion from which
@@ -148,7 +148,7 @@ impl Live {
             "DELETED" => {
                 let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
                 let shown = UpstreamObject { at: version(&object), object: None };
-                let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
+                let complete = self.complete.read();
                 self.registry.db.show(
                     &collection.resource,
                     &key(namespace, name),

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_json::{Json, json};
 use pintle_kinds::Kind;
+use pintle_meta::__private::Mutex;
 use pintle_serving::body::ResponseBody;
 use pintle_serving::body_budget::{LARGEST_BODY, Unread};
 use tower_service::Service;
@@ -39,7 +40,7 @@ impl Upstream {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
             // A poisoned lock still contains a valid service, because the service is only cloned under the lock.
-            let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let mut service = service.lock().clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
                 let response = service.call(request).await.map_err(Into::into)?;

@@ -14,6 +14,10 @@ use pintle_storage::{Change, Charge, Expect, Present, Refused};
 
 use super::Registry;
 
+/// The outcome of one attempt to write an object. [`Refused`] means that an input of the write has changed, so the
+/// caller can try again.
+pub(super) type Attempt<T> = Outcome<Result<T, Refused>>;
+
 impl Registry {
     /// Stores an object and its quota updates in one step. Returns an error if the object is too large. Returns
     /// [`Refused`] if the object, a charged quota, or another input that `precondition` checks has changed.
@@ -28,7 +32,7 @@ impl Registry {
         mut object: Json,
         charges: Vec<Charge>,
         precondition: impl FnOnce(&Present) -> bool,
-    ) -> Outcome<Result<Arc<Change>, Refused>> {
+    ) -> Attempt<Arc<Change>> {
         let (kind, key) = (&target.kind, target.key());
         if let Err(too_large) = size::check(kind, &key, &object) {
             if how == How::Apply {

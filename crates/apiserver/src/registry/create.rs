@@ -13,6 +13,7 @@ use pintle_meta::{GroupResource, StatusCause, StatusDetails};
 use pintle_storage::{Expect, Present, Refused, Stored};
 
 use super::Registry;
+use super::commit::Attempt;
 use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written};
@@ -75,7 +76,7 @@ impl Registry {
         target: &RequestTarget,
         object: Json,
         by: &Writer<'_>,
-    ) -> Outcome<Result<Written, Refused>> {
+    ) -> Attempt<Written> {
         let received = self.receive_new(how, target, object, by)?;
         self.try_create(how, target, received, by)
     }
@@ -93,13 +94,7 @@ impl Registry {
         Ok(Received { object: write.new, version, has_labels: write.has_labels })
     }
 
-    fn try_create(
-        &self,
-        how: How,
-        target: &RequestTarget,
-        received: Received,
-        by: &Writer<'_>,
-    ) -> Outcome<Result<Written, Refused>> {
+    fn try_create(&self, how: How, target: &RequestTarget, received: Received, by: &Writer<'_>) -> Attempt<Written> {
         let kind = &target.kind;
         let Received { object: new, version, has_labels } = received;
         let Complete { object: new, charges } = self.complete(Write { target, old: None, new, by, how, has_labels })?;

@@ -205,7 +205,8 @@ impl Registry {
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);
-        Ok((objects.map_err(|_| view_is_gone(version))?, version))
+        let is_gone = |_| Failure::internal(format!("the stale view {version} is no longer kept"));
+        Ok((objects.map_err(is_gone)?, version))
     }
 
     /// Returns one page of the matching objects. The caller must first wait for the revision that
@@ -292,10 +293,6 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
         }
     }
     reply
-}
-
-fn view_is_gone(version: u64) -> Failure {
-    Failure::internal(format!("the stale view {version} is no longer kept"))
 }
 
 fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {

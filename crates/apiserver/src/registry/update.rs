@@ -15,6 +15,7 @@ use pintle_serving::offload;
 use pintle_storage::{Expect, Refused, Stored};
 
 use super::Registry;
+use super::commit::Attempt;
 use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
@@ -80,12 +81,7 @@ impl Registry {
         Err(Failure::modified(&target.kind.resource(), &target.name))
     }
 
-    fn try_update(
-        &self,
-        target: &RequestTarget,
-        source: &UpdateSource<'_>,
-        by: &Writer<'_>,
-    ) -> Outcome<Result<Written, Refused>> {
+    fn try_update(&self, target: &RequestTarget, source: &UpdateSource<'_>, by: &Writer<'_>) -> Attempt<Written> {
         let kind = &target.kind;
         let how = match source {
             UpdateSource::Put(_) => How::Put,
@@ -121,12 +117,7 @@ impl Registry {
 
     /// Processes an update of an object that does not exist. If the kind allows it, a PUT request creates a missing
     /// object, even if the path names a subresource. An apply request always creates a missing object.
-    fn update_absent(
-        &self,
-        target: &RequestTarget,
-        source: &UpdateSource<'_>,
-        by: &Writer<'_>,
-    ) -> Outcome<Result<Written, Refused>> {
+    fn update_absent(&self, target: &RequestTarget, source: &UpdateSource<'_>, by: &Writer<'_>) -> Attempt<Written> {
         let kind = &target.kind;
         match source {
             UpdateSource::Put(body) if kind.flags.creates_on_update => {
@@ -190,7 +181,7 @@ impl Registry {
         Complete { object: new, charges }: Complete,
         how: How,
         by: &Writer<'_>,
-    ) -> Outcome<Result<Served, Refused>> {
+    ) -> Attempt<Served> {
         let kind = &target.kind;
         by.requester().check_conversions()?;
         let settles = stored.is_first() && kind.strategy.stores_defaults_late(old);

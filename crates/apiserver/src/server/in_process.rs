@@ -1,7 +1,6 @@
 //! In-process calls to a server, without a socket.
 
 use std::error::Error;
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -86,11 +85,7 @@ impl InProcess {
     }
 }
 
-impl fmt::Debug for InProcess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InProcess").field("ended", &self.stop.is_cancelled()).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(InProcess |self| { ended = self.stop.is_cancelled(), .. });
 
 impl<B> Service<Request<B>> for InProcess
 where
@@ -150,11 +145,7 @@ pub struct InProcessBody {
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl fmt::Debug for InProcessBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InProcessBody").finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(InProcessBody { .. });
 
 impl Body for InProcessBody {
     type Data = Bytes;

@@ -1,7 +1,7 @@
 //! Accepts connections. Each connection, including a WebSocket, has its own task. All connection tasks end when the
 //! server stops.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use pintle_meta::__private::Mutex;
 use pintle_serving::activity::{ANSWER_GRACE, Activity, ObservedSocket, TrackedBody};
 use pintle_serving::framing;
 use pintle_serving::heads::{HeadBudgetExceeded, Heads};
@@ -142,7 +143,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
                 })
                 .await;
             if socket.is_some() {
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+                *slot.lock() = socket;
             }
             Ok::<_, HeadBudgetExceeded>(response.map(|body| TrackedBody::new(body, open, version)))
         }
@@ -179,7 +180,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     if let Err(error) = ended {
         tracing::debug!(error = &*error, "connection ended early");
     }
-    let socket = upgraded.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let socket = upgraded.lock().take();
     if let Some(socket) = socket {
         let _open = activity.hold_open();
         let (ends, run) = (socket.ends(), socket.run());

@@ -1,7 +1,6 @@
 //! Snapshots of a server's objects.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -43,12 +42,7 @@ struct Head {
     token_key: Option<String>,
 }
 
-impl fmt::Debug for ServerSnapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (revision, objects) = (self.revision, self.objects.len());
-        f.debug_struct("ServerSnapshot").field("revision", &revision).field("objects", &objects).finish_non_exhaustive()
-    }
-}
+pintle_meta::debug_struct!(ServerSnapshot |self| { revision, objects = self.objects.len(), .. });
 
 impl ServerSnapshot {
     pub(super) fn of(db: &Db, token_key: Option<KeySeed>) -> Self {

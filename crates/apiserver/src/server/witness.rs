@@ -4,12 +4,13 @@ mod tests;
 
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_json::{Json, json};
+use pintle_meta::__private::Mutex;
 use pintle_storage::Charge;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -51,7 +52,7 @@ impl Witness {
         if target.namespace != "n" && (&*target.kind.kind, &*target.name) != ("Namespace", "n") {
             return Ok(Reaction::Nothing);
         }
-        let mut state = self.0.lock().expect("no test panicked while it held the lock");
+        let mut state = self.0.lock();
         state.records.push(format!("{phase} {}", describe(request)));
         request.by.warn(format!("{phase} looked"));
         match state.reaction {
@@ -63,11 +64,11 @@ impl Witness {
     }
 
     fn set_reaction(&self, reaction: Reaction) {
-        self.0.lock().expect("no test panicked while it held the lock").reaction = reaction;
+        self.0.lock().reaction = reaction;
     }
 
     fn take_records(&self) -> Vec<String> {
-        mem::take(&mut self.0.lock().expect("no test panicked while it held the lock").records)
+        mem::take(&mut self.0.lock().records)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Measures how long a shard has no owner, and how many shards change their owner.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle::leaderelect::LeaseGroupConfig;
 use pintle::prelude::*;
 use pintle::sharding::{Shard, ShardsConfig};
+use pintle_meta::__private::Mutex;
 use pintle_metrics::InMemoryProvider;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -100,7 +101,7 @@ struct Moved {
 
 impl Ledger {
     fn works(&self, fleet: u64, shard: u32, replica: u64) -> Works {
-        let mut stretches = self.0.lock().expect("no task panicked");
+        let mut stretches = self.0.lock();
         stretches.push(Stretch { fleet, shard, replica, from: Instant::now(), to: None });
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
@@ -108,7 +109,7 @@ impl Ledger {
     /// Returns the shards that have changed their owner between the times `from` and `to`. `stretches` must be sorted
     /// by start time.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
-        let stretches = self.0.lock().expect("no task panicked");
+        let stretches = self.0.lock();
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));
         let before = |index: usize, new: &Stretch| {
             let of_shard = |old: &&Stretch| old.fleet == new.fleet && old.shard == new.shard;
@@ -123,7 +124,7 @@ impl Ledger {
     }
 
     fn owned(&self) -> usize {
-        self.0.lock().expect("no task panicked").iter().filter(|stretch| stretch.to.is_none()).count()
+        self.0.lock().iter().filter(|stretch| stretch.to.is_none()).count()
     }
 }
 
@@ -134,6 +135,6 @@ struct Works {
 
 impl Drop for Works {
     fn drop(&mut self) {
-        self.ledger.0.lock().expect("no task panicked")[self.index].to = Some(Instant::now());
+        self.ledger.0.lock()[self.index].to = Some(Instant::now());
     }
 }

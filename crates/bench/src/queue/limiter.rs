@@ -1,8 +1,8 @@
 //! Measures a rate limiter without a queue. The delay for an item grows with each failure of the item.
 
 use std::hint::black_box;
-use std::sync::{Mutex, PoisonError};
 
+use pintle_meta::__private::Mutex;
 use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, ItemRateLimiter, KeepFailures, StdClock};
 
 use super::Setting;
@@ -16,7 +16,7 @@ pub(super) fn when_forget<K: Key>(setting: Setting) -> Sample {
     let keys = keys::<K>(setting.size(100_000));
     let limiter = ItemRateLimiter::new(ExponentialFailureRateLimiter::default(), KeepFailures::UntilForgotten);
     let limiter = Mutex::new(limiter);
-    let lock = || limiter.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || limiter.lock();
     measure(|| {
         for key in keys.iter().cycle().take(ROUNDS * keys.len()) {
             black_box(lock().when(key, StdClock.now()));

@@ -68,10 +68,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
             errors.push(FieldError::unsupported(field("status"), status, allowed));
         }
         if let Some(decision) = DECISIONS.into_iter().find(|decision| *decision == kind) {
-            if !both && decided.is_some_and(|other| other != decision) {
-                let why = "Approved and Denied conditions are mutually exclusive";
-                errors.push(FieldError::invalid_text(FIELD, kind, why));
-            }
+            let why = "Approved and Denied conditions are mutually exclusive";
+            errors.invalid_text_if(!both && decided.is_some_and(|other| other != decision), FIELD, kind, why);
             decided = Some(decision);
         }
         errors.duplicate_if(duplicates[at] && !twice, field("type"), &condition["type"]);

@@ -76,10 +76,8 @@ pub(super) fn errors(signer: &str) -> FieldErrors {
         errors.push(FieldError::too_long(FIELD, LONGEST_DOMAIN));
     }
     errors.extend(wrong_label(domain, NameRule::Label));
-    if !domain.contains('.') {
-        let why = "should be a domain with at least two segments separated by dots";
-        errors.push(FieldError::invalid_text(FIELD, domain, why));
-    }
+    let why = "should be a domain with at least two segments separated by dots";
+    errors.invalid_text_if(!domain.contains('.'), FIELD, domain, why);
     errors.extend(wrong_label(path, NameRule::Subdomain));
     let longest = LONGEST_DOMAIN + 1 + LONGEST_DOMAIN + LONGEST_LABEL + 1;
     if signer.len() > longest {

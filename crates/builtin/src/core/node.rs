@@ -245,10 +245,8 @@ fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
         errors.extend(changed.map(|_| FieldError::forbidden("spec.podCIDRs", FIXED)));
     }
     let provider = |node: &Json| node.text("/spec/providerID").to_owned();
-    if !provider(old).is_empty() && provider(old) != provider(new) {
-        let why = "node updates may not change providerID except from \"\" to valid";
-        errors.push(FieldError::forbidden("spec.providerID", why));
-    }
+    let why = "node updates may not change providerID except from \"\" to valid";
+    errors.forbidden_if(!provider(old).is_empty() && provider(old) != provider(new), "spec.providerID", why);
     errors
 }
 

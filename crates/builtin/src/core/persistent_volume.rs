@@ -124,10 +124,8 @@ impl Strategy for PersistentVolume {
         // kube-apiserver validates the volume twice, so each error occurs twice.
         let mut errors = self.validate_create(new);
         errors.extend(self.validate_create(new));
-        if sources(new) != sources(old) {
-            let why = "spec.persistentvolumesource is immutable after creation";
-            errors.push(FieldError::forbidden("spec.persistentvolumesource", why));
-        }
+        let why = "spec.persistentvolumesource is immutable after creation";
+        errors.forbidden_if(sources(new) != sources(old), "spec.persistentvolumesource", why);
         if new.text("/spec/volumeMode") != old.text("/spec/volumeMode") {
             let mode = new.text("/spec/volumeMode");
             errors.push(FieldError::invalid_text("volumeMode", mode, "field is immutable"));

@@ -111,16 +111,13 @@ impl Strategy for PersistentVolumeClaim {
             }
             spec
         };
-        if fixed(new) != fixed(old) {
-            let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-            errors.push(FieldError::forbidden("spec", why));
-        }
+        let why =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        errors.forbidden_if(fixed(new) != fixed(old), "spec", why);
         let present = amount(old, "/status/capacity/storage").unwrap_or(0);
         let (size, before) = (amount(new, SIZE).unwrap_or(0), amount(old, SIZE).unwrap_or(0));
-        if size < before && size <= present {
-            let why = "field can not be less than status.capacity";
-            errors.push(FieldError::forbidden("spec.resources.requests.storage", why));
-        }
+        let why = "field can not be less than status.capacity";
+        errors.forbidden_if(size < before && size <= present, "spec.resources.requests.storage", why);
         let mode = new.text("/spec/volumeMode");
         errors.invalid_text_if(mode != old.text("/spec/volumeMode"), "volumeMode", mode, "field is immutable");
         errors

@@ -72,9 +72,7 @@ fn controller_errors(controller: &str) -> FieldErrors {
     let why = name_errors(NameRule::Subdomain, domain, false);
     errors.extend(why.iter().map(|why| FieldError::invalid_text(FIELD, domain, why)));
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/%-._~!$&'()*+,;=:".contains(&byte);
-    if !path.bytes().all(plain) {
-        let why = "Invalid path (e.g. 'dev', regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
-        errors.push(FieldError::invalid_text(FIELD, path, why));
-    }
+    let why = "Invalid path (e.g. 'dev', regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+    errors.invalid_text_if(!path.bytes().all(plain), FIELD, path, why);
     errors
 }

@@ -5,26 +5,7 @@ use std::sync::Arc;
 use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Entry, Field, Id, Item, Kind, Literal, operator};
 use crate::lexer::{Lexeme, Token};
-
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use crate::schema::is_reserved;
 
 const FIELD_NAME: [Token; 2] = [Token::Ident, Token::EscapedIdent];
 
@@ -161,7 +142,7 @@ impl Parser<'_> {
         let call = self.peek() == Token::OpenParen;
         let call_at = self.current().at;
         let args = if call { self.args()? } else { Vec::new() };
-        if RESERVED.contains(&text) {
+        if is_reserved(text) {
             self.report(start, format!("reserved identifier: {text}"));
             return self.builder.broken(start);
         }

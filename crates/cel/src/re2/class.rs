@@ -116,7 +116,8 @@ impl<'p> Scanner<'p> {
         let positive = name.strip_prefix('^');
         let is_negated = is_negated != positive.is_some();
         let name = positive.unwrap_or(name);
-        if is_surrogates(name) {
+        // The crate `regex` does not support the general category of surrogates.
+        if are_equal(name, "Cs") || are_equal(name, "Surrogate") {
             self.out.push_str(if is_negated { ANY_CHARACTER } else { NO_CHARACTER });
             return Ok(());
         }
@@ -148,11 +149,6 @@ fn are_equal(name: &str, other: &str) -> bool {
         letters.map(|byte| byte.to_ascii_lowercase()).collect()
     };
     letters(name) == letters(other)
-}
-
-/// Returns `true` for the general category of surrogates, which the crate `regex` does not support.
-fn is_surrogates(name: &str) -> bool {
-    are_equal(name, "Cs") || are_equal(name, "Surrogate")
 }
 
 /// The scripts whose names consist of several words. Go 1.26 rejects these names.

@@ -1,7 +1,8 @@
 //! Collects a manager run's errors.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use pintle_meta::__private::Mutex;
 
 use crate::error::ManagerError;
 use crate::panic::catch;
@@ -21,7 +22,7 @@ impl Ending {
         let text =
             catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error whose Display panicked: {panic}"));
         tracing::error!(error = %text, "a part failed; stopping the manager");
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let later = match &state.failure {
             None => state.failure.replace(error),
             Some(_) => Some(error),
@@ -33,17 +34,17 @@ impl Ending {
     }
 
     pub(super) fn add_leftovers(&self, left: impl IntoIterator<Item = String>) {
-        self.lock().left.extend(left);
+        self.0.lock().left.extend(left);
     }
 
     /// Returns `true` if a recorded component has a description that starts with `start`.
     pub(super) fn has_leftover(&self, start: &str) -> bool {
-        self.lock().left.iter().any(|part| part.starts_with(start))
+        self.0.lock().left.iter().any(|part| part.starts_with(start))
     }
 
     /// Returns the result of the manager's run. `after` is the shutdown timeout.
     pub(super) fn result(&self, after: Duration) -> Result<(), ManagerError> {
-        let State { failure, left } = std::mem::take(&mut *self.lock());
+        let State { failure, left } = std::mem::take(&mut *self.0.lock());
         if !left.is_empty() {
             let error = ManagerError::StopTimedOut { left, after };
             match failure {
@@ -52,10 +53,5 @@ impl Ending {
             }
         }
         failure.map_or(Ok(()), Err)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A poisoned lock is safe to use, because no code panics between two related writes.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

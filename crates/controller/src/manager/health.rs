@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::iter::once;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_leaderelect::ElectionStatus;
+use pintle_meta::__private::Mutex;
 use pintle_sharding::ShardsStatus;
 
 use super::any::{AnyController, ControllerStatus};
@@ -53,17 +54,17 @@ struct Parts {
 
 impl ManagerStatus {
     pub(super) fn add_controller(&self, controller: Arc<dyn AnyController>) {
-        self.lock().controllers.push(controller);
+        self.parts.lock().controllers.push(controller);
     }
 
     pub(super) fn add_sharded(&self, controllers: &[Arc<dyn AnyController>], shards: ShardsStatus) {
-        let mut parts = self.lock();
+        let mut parts = self.parts.lock();
         parts.sharded.extend_from_slice(controllers);
         parts.shards.push(shards);
     }
 
     pub(super) fn set_election(&self, election: ElectionStatus) {
-        let before = self.lock().election.replace(election);
+        let before = self.parts.lock().election.replace(election);
         drop(before);
     }
 
@@ -92,15 +93,15 @@ impl ManagerStatus {
     }
 
     pub(super) fn team(&self) -> Vec<Arc<dyn AnyController>> {
-        self.lock().controllers.clone()
+        self.parts.lock().controllers.clone()
     }
 
     pub(super) fn sharded(&self) -> Vec<Arc<dyn AnyController>> {
-        self.lock().sharded.clone()
+        self.parts.lock().sharded.clone()
     }
 
     pub(super) fn all(&self) -> Vec<Arc<dyn AnyController>> {
-        let parts = self.lock();
+        let parts = self.parts.lock();
         parts.controllers.iter().chain(&parts.sharded).cloned().collect()
     }
 
@@ -135,7 +136,7 @@ impl ManagerStatus {
     /// Checks the election of the manager and the elections of each shard group.
     fn elections(&self, problem: impl Fn(&ElectionStatus) -> Option<String>) -> Vec<HealthCheck> {
         let (election, shards) = {
-            let parts = self.lock();
+            let parts = self.parts.lock();
             (parts.election.clone(), parts.shards.clone())
         };
         let election = election.iter().map(|one| HealthCheck { name: "leaderElection".into(), problem: problem(one) });
@@ -154,30 +155,18 @@ impl ManagerStatus {
 
     /// Returns the status of the election, or `None` without leader election.
     pub fn election(&self) -> Option<ElectionStatus> {
-        self.lock().election.clone()
+        self.parts.lock().election.clone()
     }
 
     /// Returns `true` if this replica leads, or if there is no leader election.
     pub fn is_leader(&self) -> bool {
         self.election().is_none_or(|election| election.is_leader())
     }
-
-    fn lock(&self) -> MutexGuard<'_, Parts> {
-        // A poisoned lock is safe to use, because no code panics between two related writes.
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl fmt::Debug for ManagerStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Release the lock before formatting, because formatting may run user code, such as the `Debug` implementation
-        // of a metrics provider.
-        f.debug_struct("ManagerStatus")
-            .field("controllers", &self.controllers())
-            .field("election", &self.election())
-            .finish()
-    }
-}
+// `controllers` and `election` release the lock before the values are formatted, because formatting may run user code,
+// such as the `Debug` implementation of a metrics provider.
+pintle_meta::debug_struct!(ManagerStatus |self| { controllers = self.controllers(), election = self.election() });
 
 /// The results of several health checks. `Display` uses the same format as Kubernetes components for
 /// `/healthz?verbose`.

@@ -4,10 +4,11 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pintle_informer::{InformerState, ResourceEvent, SharedInformer, Subscription, SyncHandle};
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiResource, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -148,7 +149,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
     fn pump<R>(&self, with: impl FnOnce(&Pump) -> R) -> R {
         self.kind.informer.start();
         // No user code runs under this lock.
-        let mut pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pump = self.pump.lock();
         pump.take_if(|pump| pump.task.is_finished());
         with(pump.get_or_insert_with(|| self.start_pump()))
     }

@@ -2,8 +2,9 @@
 
 use std::future::pending;
 use std::mem::take;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::ObjectKey;
 
 use super::{Feed, Source};
@@ -49,6 +50,7 @@ use crate::requests::{Requests, WeakRequests};
 ///     Ok(())
 /// }
 /// ```
+// The state is consistent even if a key's `Ord` or `Clone` panics.
 #[derive(Debug)]
 pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 
@@ -82,18 +84,13 @@ impl<K: RequestKey> Trigger<K> {
 
     /// Adds `key` to the queues of all controllers that use this trigger.
     pub fn trigger(&self, key: K) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let controllers = state.live();
         if controllers.is_empty() || !state.has_run {
             state.waiting.insert(key.clone(), 0, Origin::Program, MAX_KEPT);
         }
         drop(state);
         controllers.into_iter().for_each(|requests| requests.add(key.clone()));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // A poisoned lock is safe to use: the state is consistent even if a key's `Ord` or `Clone` panics.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,7 +107,7 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
     }
 
     fn attach(&self, requests: &Requests<K>) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let is_first = state.live().is_empty();
         // If the same trigger was added to a controller several times, the controller receives each key once.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
@@ -128,7 +125,7 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
         let trigger = self.clone();
         let run = async move {
             let waiting = {
-                let mut state = trigger.lock();
+                let mut state = trigger.0.lock();
                 state.has_run = true;
                 take(&mut state.waiting)
             };
@@ -148,8 +145,8 @@ mod tests {
         let (trigger, first) = (Trigger::<String>::new(), Requests::new("first", None));
         trigger.attach(&first);
         trigger.attach(&first);
-        assert_eq!(trigger.lock().controllers.len(), 1);
+        assert_eq!(trigger.0.lock().controllers.len(), 1);
         trigger.attach(&Requests::new("second", None));
-        assert_eq!(trigger.lock().controllers.len(), 2);
+        assert_eq!(trigger.0.lock().controllers.len(), 2);
     }
 }

@@ -52,9 +52,9 @@ async fn json_and_protobuf_documents_have_the_same_tag() {
 async fn index_caches_only_the_tags_of_other_documents() {
     let documents = Arc::new(Documents::default());
     let served = Arc::new(pintle_builtin::kinds());
-    assert!(documents.cache().is_empty());
+    assert!(documents.cache.lock().is_empty());
     let index = documents.find(&served, DocumentScope::Index).await.expect("made").expect("served");
-    assert_eq!(documents.cache().whole(), [DocumentScope::Index]);
+    assert_eq!(documents.cache.lock().whole(), [DocumentScope::Index]);
     let document = documents.find(&served, apps()).await.expect("made").expect("served");
     let text = String::from_utf8_lossy(&index.bytes).into_owned();
     assert!(text.contains(&format!("\"/openapi/v3/apis/apps/v1?hash={}\"", document.tag)), "{text}");
@@ -78,7 +78,7 @@ async fn changed_definition_invalidates_only_its_own_documents() {
     for at in [0, 7, COUNT - 1] {
         let mut after = Kinds::clone(&before);
         change(&mut after, at, "Gadget");
-        let tags = |documents: &Documents| documents.cache().tags();
+        let tags = |documents: &Documents| documents.cache.lock().tags();
         let (after, old) = (Arc::new(after), tags(&documents));
         documents.find(&after, DocumentScope::Index).await.expect("made");
         let mut made = tags(&documents);

@@ -1,8 +1,8 @@
 //! Adds and updates the indices of a cache.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use pintle_meta::{Metadata, Object, ObjectKey};
 
@@ -151,11 +151,7 @@ impl<T: Object> Cache<T> {
     }
 
     pub(crate) fn indices(&self) -> Arc<Vec<Index<T>>> {
-        self.lock_indices().clone()
-    }
-
-    fn lock_indices(&self) -> RwLockReadGuard<'_, Arc<Vec<Index<T>>>> {
-        self.indices.read().unwrap_or_else(PoisonError::into_inner)
+        self.indices.read().clone()
     }
 
     /// Prepares a write without locks, and commits the write while holding the writer lock. If the indices have changed
@@ -170,7 +166,7 @@ impl<T: Object> Cache<T> {
             let prepared = prepare(&indices);
             let mut noting = self.noting();
             // Closing the cache only removes index functions, so values that were already prepared remain valid.
-            if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
+            if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.indices.read()) {
                 let committed = commit(&mut noting.writer, prepared);
                 // `committed` contains the replaced objects, which the caller drops after the lock is released.
                 drop(noting);
@@ -202,7 +198,7 @@ impl<T: Object> Cache<T> {
     /// before dropping the result.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
-        std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
+        std::mem::replace(&mut *self.indices.write(), Arc::new(indices))
     }
 
     pub(super) fn drop_functions(&self) {

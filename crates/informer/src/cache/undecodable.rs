@@ -1,7 +1,6 @@
 //! A cache's undecodable objects.
 
-use std::collections::BTreeMap;
-use std::sync::{MutexGuard, PoisonError, atomic};
+use std::sync::atomic;
 
 use pintle_meta::{Object, ObjectKey};
 
@@ -22,9 +21,9 @@ impl<T: Object> Cache<T> {
         let found = self.found();
         self.wait_for_notes();
         if found.is_empty() {
-            return self.lock_undecodable().values().cloned().collect();
+            return self.undecodable.lock().values().cloned().collect();
         }
-        let mut entries = self.lock_undecodable().clone();
+        let mut entries = self.undecodable.lock().clone();
         // A recorded entry is newer, because the cache removes the entry of each object that it stores.
         found.into_iter().for_each(|(key, entry)| _ = entries.entry(key).or_insert(entry));
         entries.into_values().collect()
@@ -32,13 +31,13 @@ impl<T: Object> Cache<T> {
 
     pub(crate) fn undecodable_len(&self) -> usize {
         let found = self.found();
-        let undecodable = self.lock_undecodable();
+        let undecodable = self.undecodable.lock();
         undecodable.len() + found.iter().filter(|(key, _)| !undecodable.contains_key(key)).count()
     }
 
     pub(crate) fn first_undecodable(&self) -> Option<Undecodable> {
         let found = self.found().into_iter().map(|(_, entry)| entry);
-        let known = self.lock_undecodable().values().next().cloned();
+        let known = self.undecodable.lock().values().next().cloned();
         found.chain(known).min_by(|one, other| one.key.cmp(&other.key))
     }
 
@@ -55,11 +54,11 @@ impl<T: Object> Cache<T> {
 
     pub(crate) fn is_undecodable(&self, key: impl FnOnce() -> Option<ObjectKey>) -> bool {
         self.has_undecodable.load(atomic::Ordering::Relaxed)
-            && key().is_some_and(|key| self.lock_undecodable().contains_key(&key))
+            && key().is_some_and(|key| self.undecodable.lock().contains_key(&key))
     }
 
     pub(crate) fn entry(&self, key: &ObjectKey) -> Option<Undecodable> {
-        self.lock_undecodable().get(key).cloned()
+        self.undecodable.lock().get(key).cloned()
     }
 
     /// Returns the entry for `state` if `state` is known to be undecodable and has an entry.
@@ -71,7 +70,7 @@ impl<T: Object> Cache<T> {
     /// Returns the newest known resourceVersion of the object with this key, even if the newest state is undecodable.
     pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
         if self.has_undecodable.load(atomic::Ordering::Relaxed)
-            && let Some(entry) = self.lock_undecodable().get(key)
+            && let Some(entry) = self.undecodable.lock().get(key)
         {
             return Some(entry.resource_version.clone());
         }
@@ -92,14 +91,10 @@ impl<T: Object> Cache<T> {
         if entries.peek().is_none() && !self.has_undecodable.load(atomic::Ordering::Relaxed) {
             return;
         }
-        let mut undecodable = self.lock_undecodable();
+        let mut undecodable = self.undecodable.lock();
         mended.into_iter().for_each(|key| _ = undecodable.remove(key));
         undecodable.extend(entries.map(|entry| (entry.key.clone(), entry)));
         self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
-    }
-
-    pub(super) fn lock_undecodable(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Undecodable>> {
-        self.undecodable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

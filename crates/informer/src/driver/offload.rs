@@ -15,10 +15,11 @@ use std::any::Any;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
@@ -110,7 +111,7 @@ impl Drop for Queued {
 }
 
 fn take(job: &Job) -> Option<Box<dyn FnOnce() + Send>> {
-    job.lock().unwrap_or_else(PoisonError::into_inner).take()
+    job.lock().take()
 }
 
 fn run(job: &Job) {
@@ -129,7 +130,7 @@ impl Limit {
     fn current() -> Arc<Self> {
         static LIMITS: Mutex<Vec<(Id, Weak<Limit>)>> = Mutex::new(Vec::new());
         let runtime = Handle::current().id();
-        let mut limits = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limits = LIMITS.lock();
         let known = limits.iter().find(|(id, _)| *id == runtime).and_then(|(_, limit)| limit.upgrade());
         known.unwrap_or_else(|| {
             limits.retain(|(_, limit)| limit.strong_count() > 0);
@@ -225,7 +226,7 @@ mod tests {
                 runtime.spawn(off_the_runtime(move || {
                     begun.send(()).unwrap();
                     // The channel carries no messages, so `recv` returns an error when the sender is dropped.
-                    released.lock().unwrap().recv().unwrap_err();
+                    released.lock().recv().unwrap_err();
                 }))
             });
             let tasks: Vec<_> = tasks.collect();

@@ -1,9 +1,10 @@
 //! State and configuration that an informer's drivers share.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ListWatch, Object};
 use pintle_metrics::{CatchPanic, Provider};
 use serde::de::DeserializeOwned;

@@ -1,8 +1,9 @@
 //! The decoder and the memory budget that all objects of an informer share.
 
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, Weak};
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::{DecodeError, Object, ObjectKey};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
@@ -63,20 +64,20 @@ impl<T> Source<T> {
         let (key, error) = (&found.entry.key, &found.entry.error);
         tracing::warn!(informer = %self.informer, %key, error, "cannot decode an object");
         self.no_subscriber.warn(|| cannot_decode(&self.informer, &found.entry));
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).push(found);
+        self.found.lock().push(found);
         self.changed.notify_one();
     }
 
     /// Returns the undecodable objects that the informer has not handled yet, oldest first.
     pub(crate) fn found(&self) -> Vec<Found<T>> {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.found.lock();
         let cloned = |found: &Found<T>| Found { record: found.record.clone(), entry: found.entry.clone() };
         found.iter().map(cloned).collect()
     }
 
     /// Removes the `count` oldest undecodable objects, because the informer has handled them.
     pub(crate) fn forget_found(&self, count: usize) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock();
         let count = count.min(found.len());
         found.drain(..count);
     }

@@ -2,11 +2,12 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use pintle_delta_fifo::{Change, CoalescingFifo, Delivery, Overtaken};
+use pintle_meta::__private::Mutex;
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
@@ -218,12 +219,12 @@ impl<T: Object> Queue<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        self.state.lock().len()
     }
 
     pub(crate) fn status(&self) -> SubscriptionStatus {
         let has_synced = *self.synced.borrow();
-        let state = self.lock();
+        let state = self.state.lock();
         SubscriptionStatus {
             depth: state.len(),
             age: state.waits_since.map(|since| now().saturating_duration_since(since)),
@@ -233,19 +234,19 @@ impl<T: Object> Queue<T> {
     }
 
     pub(crate) fn next_resync(&self) -> Option<Instant> {
-        self.lock().resync.map(|(_, next)| next)
+        self.state.lock().resync.map(|(_, next)| next)
     }
 
     /// Returns `true` if a resync is due, and then schedules the next resync.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
         state.resync = now.checked_add(period).map(|next| (period, next));
         true
     }
 
     pub(super) fn set_resync(&self, period: Option<Duration>) {
-        self.lock().set_resync(period);
+        self.state.lock().set_resync(period);
     }
 
     pub(super) fn try_next(&self) -> Option<KeyedChange<T>> {
@@ -286,7 +287,7 @@ impl<T: Object> Queue<T> {
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
         // Wakers are user code, so clone and drop them without holding the lock.
         let waker = waker.cloned();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let popped = state.pop();
         if !matches!(popped, Popped::Unfinished) {
             state.waits_since = if state.len() == 0 { None } else { Some(now()) };
@@ -300,7 +301,7 @@ impl<T: Object> Queue<T> {
     }
 
     fn change(&self, change: impl FnOnce(&mut State<T>)) -> Aftermath<'_, T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_gone {
             return self.leave(state, None);
         }
@@ -318,10 +319,6 @@ impl<T: Object> Queue<T> {
         state.take_read_pages();
         let (done, has_synced) = (std::mem::take(&mut state.done), state.has_synced());
         Aftermath { queue: self, done, waker, has_synced }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

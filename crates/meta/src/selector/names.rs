@@ -29,7 +29,7 @@ pub fn label_key_faults(key: &str) -> Vec<String> {
     } else if name.len() > LONGEST {
         faults.push(format!("name part must be no more than {LONGEST} bytes"));
     }
-    if name.is_empty() || !is_word(name) {
+    if name.is_empty() || !is_word(name, OTHERS) {
         faults.push(format!("name part {NAME}"));
     }
     faults
@@ -42,7 +42,7 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     if value.len() > LONGEST {
         faults.push(format!("must be no more than {LONGEST} bytes"));
     }
-    if !is_word(value) {
+    if !is_word(value, OTHERS) {
         faults.push(VALUE.into());
     }
     faults
@@ -79,12 +79,15 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Returns `true` if `text` is empty, or consists of letters, digits, `-`, `_` and `.`, and starts and ends with a
-/// letter or a digit.
-fn is_word(text: &str) -> bool {
+/// The characters that label values and the names in label keys can contain, except for letters and digits.
+const OTHERS: &[u8] = b"-_.";
+
+/// Returns `true` if `text` is empty, or if it contains only ASCII letters, digits and `others`, and its first and last
+/// characters are letters or digits.
+pub fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let is_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
     is_edge(bytes.first())
         && is_edge(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || others.contains(byte))
 }

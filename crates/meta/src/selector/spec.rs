@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, quoted};
+use crate::null::or_empty;
 
 /// A label selector that is part of an object such as a Deployment or a NetworkPolicy, like Kubernetes'
 /// `metav1.LabelSelector`.
@@ -26,10 +27,10 @@ use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, 
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelectorSpec {
     /// The labels that an object must have, with their values.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_empty")]
     pub match_labels: BTreeMap<String, String>,
     /// Additional requirements that an object must meet.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub match_expressions: Vec<LabelSelectorExpression>,
 }
 
@@ -43,7 +44,7 @@ pub struct LabelSelectorExpression {
     /// [`LabelSelector::from_spec`] rejects unknown operators.
     pub operator: String,
     /// The values, which must be empty for `Exists` and `DoesNotExist`.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub values: Vec<String>,
 }
 
@@ -77,9 +78,4 @@ impl LabelSelectorExpression {
         };
         LabelRequirement::new(&self.key, operator, &self.values)
     }
-}
-
-/// Decodes `null` as `T::default()`, because Go encodes a nil map or slice as `null`.
-fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::Context;
-use crate::applied;
 use crate::contention::taken_fields;
 use crate::rivals::Rival;
 
@@ -36,11 +35,11 @@ impl<K: Resource> Context<K> {
         }
         let history = self.call.request.history()?;
         let now = Instant::now();
-        let due = applied::lock(&self.shared.rivals).turn(self.key(), &history.causes, self.field_manager(), now);
+        let due = self.shared.rivals.lock().turn(self.key(), &history.causes, self.field_manager(), now);
         let (rival, turns) = due?;
         let (type_id, resource) = self.shared.caches.resource(&rival.source)?.clone();
-        let applied = applied::lock(&self.shared.applied).get(self.key());
-        let reverts = applied.map_or(0, |applied| applied::lock(&applied).reverts(type_id, &rival.object, now));
+        let applied = self.shared.applied.lock().get(self.key());
+        let reverts = applied.map_or(0, |applied| applied.lock().reverts(type_id, &rival.object, now));
         // Reverts by applies are counted and reported separately.
         if 2 * reverts >= turns {
             return None;
@@ -55,7 +54,7 @@ impl<K: Resource> Context<K> {
         let RivalCheck { rival, resource, turns, before } = check;
         let Some(after) = self.read_contended(&resource, &rival, turns).await else { return };
         let fields = taken_fields(&before, &after, self.field_manager(), &rival.manager);
-        applied::lock(&self.shared.rivals).checked(&rival, !fields.is_empty());
+        self.shared.rivals.lock().checked(&rival, !fields.is_empty());
         if !fields.is_empty() {
             let often = often(&rival, turns);
             self.report_contention(&rival.manager, &named(&fields), &resource.kind, &rival.object, &often);

@@ -2,11 +2,12 @@
 
 use std::iter::once;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use pintle_controller::{Manager as Engine, ManagerError, ManagerStatus, leader_events};
 use pintle_leaderelect::LeaderElectionConfig;
+use pintle_meta::__private::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -229,7 +230,7 @@ fn operator_error(error: ManagerError) -> OperatorError {
 type Server = AbortOnDropHandle<()>;
 
 pub(super) fn set(waits: &Waits, reason: Option<String>) {
-    *waits.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    *waits.lock() = reason;
 }
 
 #[cfg(test)]

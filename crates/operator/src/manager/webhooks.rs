@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
@@ -136,7 +136,7 @@ impl Manager {
         let shown = problem.clone();
         self.ready_checks.push((
             "webhooks".into(),
-            Arc::new(move || match shown.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            Arc::new(move || match shown.lock().clone() {
                 Some(problem) => Err(problem),
                 None => Ok(()),
             }),

@@ -1,8 +1,9 @@
 //! Requests for metadata or for tables instead of whole objects.
 
 use http::header::ACCEPT;
+use pintle_meta::__private::or_empty;
 use pintle_meta::{ApiError, ListMeta, ListOptions, PartialObject, TypeMeta};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::Api;
@@ -75,22 +76,19 @@ pub struct Table {
 /// A column of a [`Table`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
+#[serde(default)]
 pub struct TableColumn {
     /// The heading.
-    #[serde(default)]
     pub name: String,
     /// The type as in OpenAPI: `string`, `integer`, `number`, `boolean` or `array`.
-    #[serde(default, rename = "type")]
+    #[serde(rename = "type")]
     pub column_type: String,
     /// The format as in OpenAPI, such as `date`. The column that contains the name of the object has the format `name`.
-    #[serde(default)]
     pub format: String,
     /// A human-readable description of the column.
-    #[serde(default)]
     pub description: String,
     /// The column's priority. Columns with a priority of 0 are always shown. Columns with a higher priority are shown
     /// only in wide output.
-    #[serde(default)]
     pub priority: i32,
 }
 
@@ -146,9 +144,4 @@ impl<T> Api<T> {
         }
         Ok(response.into()?)
     }
-}
-
-/// Decodes `null` as `T::default()`, because Go encodes a nil slice as `null`.
-fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

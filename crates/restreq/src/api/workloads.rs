@@ -34,12 +34,11 @@ pub struct ScaleSpec {
 
 /// A workload's current scale.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub struct ScaleStatus {
     /// The current number of replicas.
-    #[serde(default)]
     pub replicas: i32,
     /// The label selector of the pods in its string form, which can be empty.
-    #[serde(default)]
     pub selector: String,
 }
 

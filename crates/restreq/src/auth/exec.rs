@@ -199,12 +199,10 @@ impl ExecPlugin {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct ExecCredential {
-    #[serde(default)]
     api_version: String,
-    #[serde(default)]
     kind: String,
     status: Option<ExecStatus>,
 }

@@ -2,13 +2,14 @@
 
 mod token_writer;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use http::{HeaderValue, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use pintle_meta::__private::Mutex;
 use pintle_meta::{ClientConfig, OidcConfig, Secret, redacted_url};
 use pintle_transport::ConfigError;
 use pintle_transport::authorization::secret;
@@ -73,7 +74,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     // login drops its token store, which is user code.
     let known: Vec<_>;
     // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-    let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut logins = LOGINS.lock();
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
     if let Some(shared) = known.iter().find(|shared| shared.source().is_of(&login)) {
@@ -127,7 +128,7 @@ impl Source for OidcLogin {
 
 impl OidcLogin {
     pub(crate) fn may_refresh(&self) -> bool {
-        self.lock().is_some()
+        self.tokens.lock().is_some()
     }
 
     /// Returns `true` if `other` configures the same login. The issuer and the client ID of both logins must be the
@@ -135,14 +136,14 @@ impl OidcLogin {
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
-        let is_current = || self.lock().as_ref().is_some_and(|tokens| tokens.refresh == *begins_with);
+        let is_current = || self.tokens.lock().as_ref().is_some_and(|tokens| tokens.refresh == *begins_with);
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
     /// Requests a new ID token, and returns it or an error. The second result contains new tokens that must be stored,
     /// if any.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
-        let before = self.lock().clone();
+        let before = self.tokens.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
         let (client, target) = self.endpoint().await?;
         let answer = self.ask(&client, &target, &before.refresh).await?;
@@ -157,7 +158,7 @@ impl OidcLogin {
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
-        *self.lock() = Some(tokens.clone());
+        *self.tokens.lock() = Some(tokens.clone());
         Ok((made, (tokens != before).then_some(tokens)))
     }
 
@@ -213,11 +214,6 @@ impl OidcLogin {
         form.push(("client_id", client_id));
         form.extend(client_secret.iter().map(|secret| ("client_secret", secret.expose())));
         request(&form).send().await.map_err(|error| describe(&error))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Renews credentials before they expire.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
+use pintle_meta::__private::Mutex;
 use pintle_transport::ClientPair;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -131,7 +132,7 @@ impl<S: Source> Renewal<S> {
     async fn issued(&self, reason: Reason, is_good: impl Fn(&Issued) -> bool) -> Result<Login, AuthError> {
         loop {
             let (mut running, is_own) = {
-                let mut state = self.0.lock();
+                let mut state = self.0.state.lock();
                 if let Some(issued) = state.issued.as_ref().filter(|issued| is_good(issued)) {
                     return Ok(issued.login.clone());
                 }
@@ -177,7 +178,7 @@ impl<S: Source> Renewal<S> {
 
 impl<S: Source> Drop for Renewal<S> {
     fn drop(&mut self) {
-        if let Some(running) = self.0.lock().running.take_if(|_| !self.0.source.outlives_client()) {
+        if let Some(running) = self.0.state.lock().running.take_if(|_| !self.0.source.outlives_client()) {
             running.task.abort();
         }
     }
@@ -186,7 +187,7 @@ impl<S: Source> Drop for Renewal<S> {
 impl<S: Source> Shared<S> {
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             // Another request may have abandoned this renewal.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
@@ -212,15 +213,10 @@ impl<S: Source> Shared<S> {
 
     /// Abandons a renewal that has exceeded its timeout because its runtime is blocked.
     fn give_up(&self, run: u64) {
-        let given_up = self.lock().running.take_if(|running| running.run == run);
+        let given_up = self.state.lock().running.take_if(|running| running.run == run);
         if let Some(running) = given_up {
             running.task.abort();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

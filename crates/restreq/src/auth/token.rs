@@ -1,10 +1,10 @@
 //! Reads token files.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
+use pintle_meta::__private::Mutex;
 use pintle_transport::authorization::secret;
 use pintle_transport::files::{self, FileReader};
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ impl TokenFile {
 
     /// Returns the header if the file was last read less than 50 s ago.
     fn present(&self) -> Option<HeaderValue> {
-        let state = self.lock();
+        let state = self.state.lock();
         let is_fresh = state.read_at.is_some_and(|at| at.elapsed() < PERIOD);
         state.header.clone().filter(|_| is_fresh)
     }
@@ -64,7 +64,7 @@ impl TokenFile {
     fn record_read(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
         let read = read.unwrap_or_else(|why| Err(fault(&self.path, why.into())));
         let last = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.read_at = Some(Instant::now());
             if let Ok(header) = &read {
                 state.header = Some(header.clone());
@@ -78,11 +78,6 @@ impl TokenFile {
             }
             (read, _) => read,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use pintle_meta::__private::Mutex;
 use tokio::io::ReadBuf;
 
 #[derive(Clone, Copy, Debug)]
@@ -117,11 +118,11 @@ impl Shared {
     }
 
     pub(super) fn set_driver(&self, cx: &Context<'_>) {
-        register(&mut self.lock().driver, cx);
+        register(&mut self.0.lock().driver, cx);
     }
 
     pub(super) fn next_message(&self) -> Option<Bytes> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let Some(latest) = state.latest.take() {
             return Some(latest);
         }
@@ -143,7 +144,7 @@ impl Shared {
 
     /// Records that all messages have been sent.
     pub(super) fn flushed(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let was_unflushed = std::mem::take(&mut state.output.is_unflushed);
         let writer = if was_unflushed { state.output.writer.take() } else { None };
         drop(state);
@@ -152,7 +153,7 @@ impl Shared {
 
     /// Passes data from the server to the reader of its channel. Returns the data if the buffer of the channel is full.
     pub(super) fn push(&self, index: usize, data: Bytes) -> Option<Bytes> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let input = &mut state.inputs[index];
         if input.is_abandoned || input.is_closed || data.is_empty() {
             return None;
@@ -170,7 +171,7 @@ impl Shared {
     }
 
     pub(super) fn push_error(&self, data: &[u8]) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let room = MAX_ERROR.saturating_sub(state.error.len());
         state.error.extend_from_slice(&data[..data.len().min(room)]);
         let observer = state.observer.take();
@@ -179,7 +180,7 @@ impl Shared {
     }
 
     pub(super) fn close_input(&self, index: usize) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let input = &mut state.inputs[index];
         input.is_closed = true;
         let reader = input.reader.take();
@@ -189,7 +190,7 @@ impl Shared {
 
     /// Records that the client can no longer send data. Data that has already been received can still be read.
     pub(super) fn fail_output(&self, why: &str) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.output.fault.get_or_insert_with(|| why.into());
         state.output.pending = None;
         let writer = state.output.writer.take();
@@ -199,7 +200,7 @@ impl Shared {
 
     /// Records how the connection ended. Only the first call of `finish` has an effect.
     pub(super) fn finish(&self, end: End) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.end.get_or_insert(end);
         let wakers: Vec<Waker> = (state.inputs.iter_mut().filter_map(|input| input.reader.take()))
             .collect::<Vec<_>>()
@@ -212,7 +213,7 @@ impl Shared {
     }
 
     pub(super) fn send_latest(&self, message: Bytes) -> Result<(), End> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let Some(end) = &state.end {
             return Err(end.clone());
         }
@@ -224,7 +225,7 @@ impl Shared {
     }
 
     pub(super) fn error_text(&self) -> Option<String> {
-        let state = self.lock();
+        let state = self.0.lock();
         let text = (!state.error.is_empty()).then(|| String::from_utf8_lossy(&state.error).into_owned());
         text.map(|text| text.replace(char::is_control, " "))
     }
@@ -234,7 +235,7 @@ impl Shared {
         cx: &Context<'_>,
         decide: &mut impl FnMut(&[u8], Option<&End>) -> Option<T>,
     ) -> Poll<T> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let Some(outcome) = decide(&state.error, state.end.as_ref()) {
             return Poll::Ready(outcome);
         }
@@ -244,7 +245,7 @@ impl Shared {
 
     /// Reads from a channel. At the end of the channel, returns `Ready` and reads nothing.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;
         let input = &mut inputs[index];
         let Some(front) = input.unread.front_mut() else {
@@ -277,7 +278,7 @@ impl Shared {
 
     /// Discards the unread data of a channel and all data that arrives later.
     pub(super) fn abandon(&self, index: usize) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let input = &mut state.inputs[index];
         input.is_abandoned = true;
         let unread = std::mem::take(&mut input.unread);
@@ -289,7 +290,7 @@ impl Shared {
 
     /// Stores the next message to the server. Returns the number of bytes that were stored in the message.
     pub(super) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.output.close != Close::Open {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "the stream is closed")));
         }
@@ -309,7 +310,7 @@ impl Shared {
     }
 
     pub(super) fn poll_flush(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.output.pending.is_none() && !state.output.is_unflushed {
             return Poll::Ready(Ok(()));
         }
@@ -321,7 +322,7 @@ impl Shared {
     /// Closes the channel to the server once its last message has been sent.
     pub(super) fn poll_close(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         match (state.output.close_signal, state.output.close) {
             (CloseSignal::Flush, _) | (_, Close::Done) => return Poll::Ready(Ok(())),
             (CloseSignal::Unsupported, _) => {
@@ -344,7 +345,7 @@ impl Shared {
     /// Closes the channel to the server without waiting for unsent messages. Returns `false` if the protocol has no
     /// close message.
     pub(super) fn close(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.end.is_some() || state.output.close != Close::Open {
             return true;
         }
@@ -357,11 +358,6 @@ impl Shared {
         drop(state);
         wake(driver);
         true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The two formats of discovery documents. An aggregated document describes many groups, whereas an unaggregated
 //! document describes one group version.
 
+use pintle_meta::__private::or_empty;
 use pintle_meta::{ApiResource, GroupVersion, Scope};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::DiscoveredResource;
 
@@ -209,9 +210,4 @@ impl Resources {
         };
         whole.into_iter().map(discovered).collect()
     }
-}
-
-/// Decodes `null` as `T::default()`, because Go encodes a nil slice as `null`.
-fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

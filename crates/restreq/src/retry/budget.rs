@@ -1,8 +1,8 @@
 //! The retry budget of a client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use pintle_meta::__private::Mutex;
 use tokio::time::Instant;
 
 /// The retry budget, which all requests of a client share. The budget grows by 0.2 retries with each request and by 50
@@ -36,7 +36,7 @@ impl Budget {
 
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
         // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = self.account.lock();
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;
         retries += now.saturating_duration_since(at).as_secs_f64() * WITH_A_SECOND;

@@ -115,7 +115,7 @@ fn zero(number: u32, ty: &Type, to: &mut Vec<u8>) {
         Type::Scalar(Scalar::Quantity | Scalar::ResourceQuantity) => nested(number, to, |to| bytes(1, b"0", to)),
         Type::Scalar(Scalar::IntOrString) => int_or_string(number, 0, 0, "", to),
         Type::Union(Union::Bool) | Type::Scalar(Scalar::Duration) => nested(number, to, |to| varint(1, 0, to)),
-        Type::Scalar(Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Raw | Scalar::Untyped)
+        Type::Scalar(Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Raw)
         | Type::Any
         | Type::Union(Union::List | Union::Strings) => bytes(number, b"", to),
     }

@@ -205,7 +205,7 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> R
         Scalar::String => text(as_bytes(content)?)?.into(),
         Scalar::Bytes => STANDARD.encode(as_bytes(content)?).into(),
         Scalar::Bool => (as_integer(content)? != 0).into(),
-        Scalar::Int32 | Scalar::Int64 | Scalar::Untyped => as_integer(content)?.into(),
+        Scalar::Int32 | Scalar::Int64 => as_integer(content)?.into(),
         Scalar::Number => match content {
             WireValue::Fixed64(bits) => f64::from_bits(bits).into(),
             WireValue::Fixed32(bits) => f32::from_bits(bits).into(),

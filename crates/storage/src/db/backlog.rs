@@ -1,8 +1,9 @@
 //! The queue of changes that a follower of several resources has not read yet.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use pintle_meta::__private::Mutex;
 use tokio::sync::Notify;
 
 use crate::Change;
@@ -51,7 +52,7 @@ impl Changes {
 
     /// Returns the next change, or `None` if there are no unread changes.
     pub fn try_next(&mut self) -> Option<Result<Arc<Change>, Lagged>> {
-        let mut unread = self.0.unread();
+        let mut unread = self.0.unread.lock();
         if std::mem::take(&mut unread.lagged) {
             return Some(Err(Lagged));
         }
@@ -77,7 +78,7 @@ impl Changes {
     /// Returns `true` if the follower has read all changes. A [`Lagged`] error that the follower has not received yet
     /// counts as unread.
     pub fn is_empty(&self) -> bool {
-        let unread = self.0.unread();
+        let unread = self.0.unread.lock();
         unread.changes.is_empty() && !unread.lagged
     }
 }
@@ -86,7 +87,7 @@ impl ChangeSender {
     /// Adds a change to the backlog, and returns `false` if the follower has been dropped.
     pub(super) fn send(&self, change: &Arc<Change>) -> bool {
         let Some(backlog) = self.0.upgrade() else { return false };
-        let mut unread = backlog.unread();
+        let mut unread = backlog.unread.lock();
         if !unread.lagged {
             unread.bytes += change.new.weight();
             unread.changes.push_back(change.clone());
@@ -97,12 +98,6 @@ impl ChangeSender {
         drop(unread);
         backlog.notify.notify_one();
         true
-    }
-}
-
-impl Backlog {
-    fn unread(&self) -> MutexGuard<'_, UnreadChanges> {
-        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,7 +132,7 @@ mod tests {
             assert!(sender.send(&first));
             drop(first);
             let mut sent = 1;
-            while !changes.0.unread().lagged {
+            while !changes.0.unread.lock().lagged {
                 assert!(kept.upgrade().is_some() && sent <= max, "{sent}");
                 sender.send(&change(sent as u64, &object));
                 sent += 1;
@@ -149,7 +144,7 @@ mod tests {
             assert!(changes.is_empty() && changes.try_next().is_none());
             sender.send(&change(7, &object));
             assert_eq!(changes.try_next().and_then(Result::ok).map(|change| change.revision()), Some(7));
-            assert_eq!(changes.0.unread().bytes, 0);
+            assert_eq!(changes.0.unread.lock().bytes, 0);
             drop(changes);
             assert!(!sender.send(&change(8, &object)), "the follower is dropped");
         }

@@ -76,10 +76,6 @@ impl RecentChanges {
         Self { revisions: VecDeque::new(), dropped: now, last: watch::Sender::new(now) }
     }
 
-    fn is_followed(&self) -> bool {
-        self.last.receiver_count() > 0
-    }
-
     fn add(&mut self, revision: u64, max: usize) {
         self.revisions.push_back(revision);
         while self.revisions.len() > max {
@@ -101,7 +97,7 @@ impl Followers {
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
-            places.for_each(|recent| recent.retain(|_, recent| recent.is_followed()));
+            places.for_each(|recent| recent.retain(|_, recent| recent.last.receiver_count() > 0));
             self.sweep_at = 64 + 2 * self.parts();
         }
         let recent = match scope {
@@ -227,7 +223,7 @@ impl Feed {
     /// Reads the next batch of changes from the log, up to the revision `last`. Returns `true` if the feed has reached
     /// the end of the log.
     fn read(&mut self, db: &Db, last: u64) -> Result<bool, FeedEnd> {
-        let inner = db.lock();
+        let inner = db.inner.lock();
         if self.live {
             let Some(followers) = inner.followers.get(&self.resource) else { return Ok(true) };
             let unread = followers.since(&self.scope, self.after).ok_or(FeedEnd::TooSlow)?;

@@ -59,17 +59,17 @@ impl Mirror {
 impl Db {
     /// Turns this store into a copy of the upstream cluster.
     pub fn begin_mirror(&self) {
-        self.lock().mirror = Some(Mirror::default());
+        self.inner.lock().mirror = Some(Mirror::default());
     }
 
     /// Returns `true` if this store is a copy of an upstream cluster.
     pub fn is_mirror(&self) -> bool {
-        self.lock().mirror.is_some()
+        self.inner.lock().mirror.is_some()
     }
 
     /// Returns `true` if the object has no local writes, so that its state comes from the upstream cluster.
     pub fn follows_upstream(&self, resource: &str, key: &str) -> bool {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {
             let base = mirror.bases.get(&(resource.into(), key.into()));
             base.is_none_or(|base| base.written.is_none())
@@ -78,13 +78,13 @@ impl Db {
 
     /// Returns the object's upstream state, or the state before its first local write.
     pub fn upstream_object(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
     }
 
     /// Returns all objects with local writes, ordered by their first local write.
     pub fn local_writes(&self) -> Vec<LocalWrite> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let bases = inner.mirror.iter().flat_map(|mirror| &mirror.bases);
         let mut written: Vec<_> = bases.filter_map(|(place, base)| Some((base.written?, place, base))).collect();
         written.sort_by_key(|(revision, ..)| *revision);
@@ -100,12 +100,12 @@ impl Db {
     /// Stores the upstream state of an object. Does nothing if the object has local writes, or if the store already
     /// contains a newer state. Watchers of the collection receive an event only if `followed` is `true`.
     pub fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
-        self.show_in(&mut self.lock(), resource, key, shown, followed);
+        self.show_in(&mut self.inner.lock(), resource, key, shown, followed);
     }
 
     /// Records that `present` contains the keys of all upstream objects in this range at the version `at`.
     pub fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(mirror) = &inner.mirror else { return };
         let is_gone = |(of, key): &&(ResourceKey, Key)| {
             of == resource && key.starts_with(range.prefix()) && !present.contains(&**key)

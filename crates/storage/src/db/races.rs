@@ -72,7 +72,7 @@ fn reads_do_not_wait_for_the_lock() {
     let (db, first) = empty();
     let db = Arc::new(db);
     let (result, read) = mpsc::channel();
-    let locked = db.lock();
+    let locked = db.inner.lock();
     let reader = db.clone();
     thread::spawn(move || {
         let all = reader.objects_of(COUNT.0, &Range::namespace(None)).left();
@@ -135,7 +135,7 @@ impl Wake for ReadOnWake {
     fn wake(self: Arc<Self>) {
         let now = self.db.now();
         assert_eq!(count(&now), Some(1));
-        self.found.lock().expect("no panic").push(now.revision());
+        self.found.lock().push(now.revision());
     }
 }
 
@@ -152,6 +152,6 @@ fn notified_follower_can_read_the_whole_step() {
     assert!(notified.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     let charge = Charge { resource: COUNT.0.into(), key: COUNT.1.into(), at, value: counted(1) };
     let step = db.commit(&PODS.into(), "a", Expect::Absent, json!({}), vec![charge], |_| true).expect("as expected");
-    let found = reader.found.lock().expect("no panic");
+    let found = reader.found.lock();
     assert_eq!(**found, [step.revision(); 3]);
 }

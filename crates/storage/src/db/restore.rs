@@ -36,14 +36,14 @@ impl Db {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
             let current = self.now();
             difference.update(self, wanted, current.everything());
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             if inner.store.revision() == current.revision() {
                 let replaced = self.apply_difference(&mut inner, difference);
                 drop(inner);
                 return replaced.changes.len();
             }
         }
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let current = inner.store.now().everything();
         difference.update(self, wanted, current);
         let replaced = self.apply_difference(&mut inner, difference);

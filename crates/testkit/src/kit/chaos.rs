@@ -5,9 +5,10 @@ mod script;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::script::{Event, Kind, Script};
@@ -153,10 +154,10 @@ impl<W: World> Kit<W> {
             let disturbed = async |journal| self.disturbed(*seed, &script, &undisturbed, journal).await;
             let report = runs::block_on(self.settings.stall_limit, disturbed);
             let report = report.map_err(|violation| violation.with_disturbance(&script.to_string()))?;
-            total.lock().unwrap_or_else(PoisonError::into_inner).add(report);
+            total.lock().add(report);
             Ok(())
         })?;
-        Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(total.into_inner())
     }
 
     async fn disturbed(

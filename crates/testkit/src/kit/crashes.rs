@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_apiserver::RequestVerb;
+use pintle_meta::__private::Mutex;
 use tokio::time::timeout;
 
 use super::failures::Failures;
@@ -114,11 +115,11 @@ impl<W: World> Kit<W> {
         let crashed = Mutex::new(Vec::new());
         runs::all(&jobs, |job| {
             if self.repeat_until_crash(job, &undisturbed.state)? {
-                crashed.lock().unwrap_or_else(PoisonError::into_inner).push(job.request.number);
+                crashed.lock().push(job.request.number);
             }
             Ok(())
         })?;
-        let crashed = crashed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let crashed = crashed.into_inner();
         let mut requests = undisturbed.requests;
         requests.retain(|request| crashed.contains(&request.number));
         Ok(CrashReport { runs: crashed.len(), requests })

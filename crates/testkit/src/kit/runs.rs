@@ -1,12 +1,13 @@
 //! Executes runs on separate threads. Each run has its own runtime and paused clock.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +52,7 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation>
             }
             if let Err(failure) = run(&jobs[job]) {
                 is_over.store(true, Ordering::Relaxed);
-                failures.lock().unwrap_or_else(PoisonError::into_inner).push((job, failure));
+                failures.lock().push((job, failure));
             }
         }
     };
@@ -69,7 +70,7 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation>
         }
         Ok::<(), Violation>(())
     })?;
-    let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut failures = failures.into_inner();
     failures.sort_by_key(|(job, _)| *job);
     match failures.into_iter().next() {
         Some((_, failure)) => Err(failure),
@@ -107,11 +108,11 @@ struct Pulse(Arc<Mutex<Option<Instant>>>);
 
 impl Pulse {
     fn beat(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.0.lock() = Some(Instant::now());
     }
 
     fn last(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use futures_util::FutureExt;
 use pintle_cluster::{Cluster, ClusterConfig};
@@ -162,7 +162,7 @@ impl<W: World> Lab<W> {
 
     fn processes(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Process>> {
         // Ignore lock poisoning, because no code panics between two related writes under the lock.
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.processes.lock()
     }
 }
 

@@ -22,9 +22,7 @@ pub(crate) fn relative(path: &str, field: &str) -> FieldErrors {
 /// Reports the same errors as [`relative`], and names that start with `..`, which the kubelet reserves.
 pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     let mut errors = relative(path, field);
-    if path.starts_with("..") && !path.starts_with("../") {
-        errors.push(FieldError::invalid_text(field, path, "must not start with '..'"));
-    }
+    errors.invalid_text_if(path.starts_with("..") && !path.starts_with("../"), field, path, "must not start with '..'");
     errors
 }
 

@@ -89,9 +89,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             errors.required_if(image.is_empty(), &field, "");
-            if image.trim() != image {
-                errors.push(FieldError::invalid_text(field, image, "must not have leading or trailing whitespace"));
-            }
+            errors.invalid_text_if(image.trim() != image, field, image, "must not have leading or trailing whitespace");
         }
     }
     let (deadline, is_over) = deadline_error(new, old);
@@ -172,10 +170,8 @@ fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     if nominated != old.text("/status/nominatedNodeName") && !nominated.is_empty() {
         let why = name_errors(NameRule::Subdomain, nominated, false);
         errors.extend(why.iter().map(|why| FieldError::invalid_text("status.nominatedNodeName", nominated, why)));
-        if !new.text("/spec/nodeName").is_empty() {
-            let why = "may not be set on pods that are already bound to a node";
-            errors.push(FieldError::forbidden("status.nominatedNodeName", why));
-        }
+        let why = "may not be set on pods that are already bound to a node";
+        errors.forbidden_if(!new.text("/spec/nodeName").is_empty(), "status.nominatedNodeName", why);
     }
     errors.extend(status_errors::report_errors(new));
     for (at, condition) in new.list("/status/conditions").enumerate() {

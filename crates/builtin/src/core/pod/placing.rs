@@ -5,6 +5,7 @@ use pintle_apimachinery::validate::{
 };
 use pintle_json::Json;
 use pintle_kinds::check::Check;
+use pintle_kinds::label_selector::label_errors;
 
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -46,14 +47,7 @@ pub(crate) fn tolerations(part: &Json, path: &str) -> FieldErrors {
 }
 
 pub(crate) fn node_selector(part: &Json, path: &str) -> FieldErrors {
-    let mut errors = FieldErrors::default();
-    for (key, value) in part.members("/nodeSelector") {
-        let value = value.as_str().unwrap_or_default();
-        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.nodeSelector"), text, why)));
-        }
-    }
-    errors
+    label_errors(part, "/nodeSelector", &format!("{path}.nodeSelector"))
 }
 
 /// Validates the terms of a node selector. A node selector must have at least one term.

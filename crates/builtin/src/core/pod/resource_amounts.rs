@@ -262,10 +262,8 @@ fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
                 _ => {}
             }
         }
-        if never && restart != "NotRequired" {
-            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            errors.push(FieldError::invalid_text(list.as_str(), restart, why));
-        }
+        let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+        errors.invalid_text_if(never && restart != "NotRequired", list.as_str(), restart, why);
     }
     errors
 }

@@ -17,7 +17,7 @@ use super::{Pod, forbidden};
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = match pod["spec"]["runtimeClassName"].as_str() {
         None => None,
-        Some("") => return Err(empty_name_error()),
+        Some("") => return Err(Failure::plain(500, "resource name may not be empty")),
         Some(name) if !name_errors(NameRule::PathSegment, name, false).is_empty() => {
             return Err(invalid_name_error(name));
         }
@@ -32,10 +32,6 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
         Some(class) => set_scheduling(pod, &class),
         None => Ok(()),
     }
-}
-
-fn empty_name_error() -> Failure {
-    Failure::plain(500, "resource name may not be empty")
 }
 
 fn invalid_name_error(name: &str) -> Failure {

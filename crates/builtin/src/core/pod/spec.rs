@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use pintle_apimachinery::validate::{
-    FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults, label_value_faults,
-};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
+use pintle_kinds::label_selector::label_errors;
 
 use super::resource_amounts::PodClaims;
 use super::{SpecOwner, affinity, container, environment, network, placing, resource_amounts, security, volumes};
@@ -47,13 +46,7 @@ pub(crate) fn template(template: &Json, path: &str) -> FieldErrors {
 }
 
 pub(crate) fn template_metadata(template: &Json, path: &str) -> FieldErrors {
-    let mut errors = FieldErrors::default();
-    for (key, value) in template.members("/metadata/labels") {
-        let value = value.as_str().unwrap_or_default();
-        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.labels"), text, why)));
-        }
-    }
+    let mut errors = label_errors(template, "/metadata/labels", &format!("{path}.labels"));
     for (key, _) in template.members("/metadata/annotations") {
         let why = annotation_key_errors(key);
         errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.annotations"), key, why)));

@@ -18,7 +18,7 @@ pub(super) fn of(subresource: Subresource) -> Option<Stream> {
     let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, has_subpaths: false, answer };
     match subresource {
         Subresource::Log => Some(Stream { methods: &["GET"], connects: false, ..connect(log_options) }),
-        Subresource::Attach => Some(connect(attach_options)),
+        Subresource::Attach => Some(connect(|query, _| Ok(streams("PodAttachOptions", query)))),
         Subresource::Exec => Some(connect(exec_options)),
         Subresource::PortForward => Some(connect(port_forward_options)),
         Subresource::Proxy => Some(proxy::OF_POD),
@@ -39,10 +39,6 @@ fn log_options(query: &Query, _: &[String]) -> Outcome<Json> {
         }
     }
     Ok(options)
-}
-
-fn attach_options(query: &Query, _: &[String]) -> Outcome<Json> {
-    Ok(streams("PodAttachOptions", query))
 }
 
 fn exec_options(query: &Query, _: &[String]) -> Outcome<Json> {

@@ -2,11 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pintle_apimachinery::validate::{
-    FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults, label_value_faults, name_errors,
-};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, annotation_key_errors, name_errors};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
+use pintle_kinds::label_selector::label_errors;
 use pintle_schema::quantity;
 
 use super::{SpecOwner, file_path, projected, volume_plugins};
@@ -159,12 +158,7 @@ pub(crate) fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErro
         let why = annotation_key_errors(key);
         errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.annotations"), key, why)));
     }
-    for (key, value) in metadata.members("/labels") {
-        let value = value.as_str().unwrap_or_default();
-        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.labels"), text, why)));
-        }
-    }
+    errors.extend(label_errors(metadata, "/labels", &format!("{path}.labels")));
     // As in kube-apiserver, the errors contain the names of the Go fields.
     let is_set = |key: &str| match &metadata[key] {
         Json::Null => false,

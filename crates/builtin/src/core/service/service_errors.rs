@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use pintle_apimachinery::validate::{
-    FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors,
-};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, label_key_faults, name_errors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
+use pintle_kinds::label_selector::label_errors;
 
 use super::{families, port_key, traffic};
 use crate::core::pod::port_name_errors;
@@ -20,13 +19,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
     let headless = address == "None";
     let external = kind == "ExternalName";
     let ports: Vec<_> = object.list("/spec/ports").collect();
-    let mut selector = Vec::new();
-    for (key, value) in object.members("/spec/selector") {
-        let value = value.as_str().unwrap_or_default();
-        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            selector.extend(why.iter().map(|why| FieldError::invalid_text("spec.selector", text, why)));
-        }
-    }
+    let selector = label_errors(object, "/spec/selector", "spec.selector");
     let named = object.text("/spec/externalName").trim_end_matches('.');
     let named_errors = if external { name_errors(NameRule::Subdomain, named, false) } else { Vec::new() };
     let set =

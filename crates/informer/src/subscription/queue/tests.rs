@@ -87,7 +87,7 @@ fn resync_of_a_stalled_listener_is_bounded() {
         let notifications = [(pod(name).key(), Notification::Added(seen(name))), gone(name)];
         queue.notify(if name == 1 { &notifications[1..] } else { &notifications });
     }
-    let changed = queue.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
+    let changed = queue.state.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
     assert_eq!(changed, Some(1));
     let keys: Vec<String> = std::iter::from_fn(|| queue.try_next()).map(|(key, _)| key.to_string()).collect();
     assert_eq!(keys, ["ns/1", "ns/0"]);

@@ -1,10 +1,11 @@
 //! Stores refreshed tokens, so that the program can use them after a restart.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use pintle_meta::__private::Mutex;
 use pintle_meta::{Secret, TokenStore};
 use tokio::sync::watch;
 
@@ -56,7 +57,7 @@ impl TokenWriter {
     }
 
     fn begin(&self, tokens: Tokens) -> watch::Receiver<()> {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.next = Some(tokens);
         if let Some(keeping) = &state.keeping {
             return keeping.clone();
@@ -83,7 +84,7 @@ impl TokenWriter {
 impl Shared {
     /// Returns the next tokens to store, or `None` if there are no more tokens and the thread must end.
     fn next(&self) -> Option<Tokens> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let next = state.next.take();
         if next.is_none() {
             state.keeping = None;
@@ -111,10 +112,5 @@ impl Shared {
 
     fn fault(&self, why: &str) -> AuthError {
         AuthError::Oidc { issuer: self.issuer.clone(), why: why.into() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
