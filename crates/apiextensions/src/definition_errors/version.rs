@@ -142,7 +142,7 @@ fn root_error(schema: &Json, path: &str) -> Option<FieldError> {
     const POINTERS: &[&str] = &["$ref", "x-kubernetes-list-type", "x-kubernetes-map-type"];
     let is_set = |keyword: &str| match schema.get(keyword) {
         None | Some(Json::Null) => false,
-        Some(value) => *value != false && (*value != "" || POINTERS.contains(&keyword)),
+        Some(value) => *value != false && (value.as_str() != Some("") || POINTERS.contains(&keyword)),
     };
     let kind = schema.text("/type");
     if !["id", "$schema", "$ref"].into_iter().any(is_set) && !matches!(kind, "" | "object") {

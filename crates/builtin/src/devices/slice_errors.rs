@@ -55,7 +55,7 @@ fn node_errors(spec: Check<'_>) -> Check<'_> {
     let object = spec.object();
     let is_given = |field: &&str| match &object[*field] {
         Json::Null => false,
-        value => *value != "" && *value != false,
+        value => value.as_str() != Some("") && *value != false,
     };
     let given: Vec<&str> = SELECTORS.into_iter().filter(is_given).collect();
     let node = object.at("/nodeName").and_then(Json::as_str);
