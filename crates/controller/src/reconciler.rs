@@ -232,12 +232,19 @@ impl Action {
 /// let error = replicas("1000").unwrap_err();
 /// assert!(error.is_terminal());
 /// assert_eq!(error.to_string(), "1000 replicas are too many");
+/// assert_eq!(format!("{error:?}"), "1000 replicas are too many");
 /// ```
-#[derive(Debug)]
 pub struct ReconcileError {
     cause: Box<dyn Error + Send + Sync>,
     terminal: bool,
     retry_after: Option<Duration>,
+}
+
+/// Writes the same text as `Display`, because a program prints its `Debug` output if `main` returns the error.
+impl fmt::Debug for ReconcileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl ReconcileError {

@@ -1,6 +1,8 @@
 //! API timestamps.
 
 use std::fmt;
+use std::ops::{Add, Sub};
+use std::time::Duration;
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::de::Visitor;
@@ -34,6 +36,42 @@ impl Time {
     /// ```
     pub fn now() -> Self {
         Self(Timestamp::now())
+    }
+
+    /// Returns the time from `earlier` to this time, or zero if `earlier` is later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use pintle_meta::Time;
+    ///
+    /// let (now, hour) = (Time::now(), Duration::from_secs(3_600));
+    /// let next = now + hour;
+    /// assert_eq!((next.duration_since(now), now.duration_since(next)), (hour, Duration::ZERO));
+    /// assert_eq!(next - hour, now);
+    /// ```
+    pub fn duration_since(self, earlier: Self) -> Duration {
+        Duration::try_from(self.0.duration_since(earlier.0)).unwrap_or_default()
+    }
+}
+
+/// The result is at most the latest time that [`Timestamp`] supports.
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.checked_add(duration).unwrap_or(Timestamp::MAX))
+    }
+}
+
+/// The result is at least the earliest time that [`Timestamp`] supports.
+impl Sub<Duration> for Time {
+    type Output = Self;
+
+    fn sub(self, duration: Duration) -> Self {
+        Self(self.0.checked_sub(duration).unwrap_or(Timestamp::MIN))
     }
 }
 

@@ -46,6 +46,7 @@ impl State {
             normalize(&mut object);
             replace(&mut object, &|text| names.get(text).cloned());
             mask_unknown_owners(&mut object);
+            sort_conditions(&mut object);
             let key = if is_generated { names.get(last(&key)).cloned().unwrap_or(key) } else { key };
             objects.entry(format!("{resource} {key}")).or_default().push(object);
         }
@@ -122,6 +123,32 @@ fn mask_unknown_owners(object: &mut Value) {
     }
 }
 
+/// Sorts the conditions by type, because their order depends on which controller writes first.
+fn sort_conditions(object: &mut Value) {
+    if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+        conditions.sort_by_key(|condition| condition["type"].to_string());
+    }
+}
+
 fn last(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn order_of_conditions_is_no_difference() {
+        let sorted = |types: &[&str]| {
+            let conditions: Vec<_> = types.iter().map(|name| json!({"type": name, "status": "True"})).collect();
+            let mut object = json!({"status": {"conditions": conditions}});
+            sort_conditions(&mut object);
+            object
+        };
+        assert_eq!(sorted(&["Ready", "Backed"]), sorted(&["Backed", "Ready"]));
+        assert_ne!(sorted(&["Ready", "Backed"]), sorted(&["Ready"]));
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use pintle_apiserver::StartError;
+use pintle_meta::ApiError;
 
 use crate::request::SentRequest;
 
@@ -174,6 +175,13 @@ impl Violation {
             _ => {}
         }
         self
+    }
+}
+
+/// Lets a test use `?` on its own requests.
+impl From<ApiError> for Violation {
+    fn from(error: ApiError) -> Self {
+        Self::Step { what: "a request of the test".into(), cause: error.to_string() }
     }
 }
 

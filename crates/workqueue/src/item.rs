@@ -82,6 +82,7 @@ impl<K, C: Clock> WorkItem<K, C> {
     ///
     /// The failure counts even if the key becomes available earlier because of another add or a shorter pending delay.
     /// During a shutdown, the failure counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
+    #[doc(alias = "add_rate_limited")]
     pub fn retry(self) -> Added {
         let priority = self.priority;
         self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use pintle_controller::ReconcileError;
 use pintle_events::EventType;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, Resource, WriteOptions,
+    ApiError, ApiResource, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, PropagationPolicy, Resource,
+    WriteOptions,
 };
 use pintle_restreq::Deletion;
 use serde::Serialize;
@@ -278,6 +279,8 @@ impl<K: Resource> Context<K> {
     /// Deletes an object that was previously read. Returns `Ok` if the object no longer exists, even if a newer object
     /// has the same name. After the deletion, reads no longer return the object, unless it is waiting for finalizers.
     ///
+    /// The garbage collector deletes the dependents of the object in the background, such as the Pods of a Job.
+    ///
     /// # Errors
     ///
     /// Returns a terminal error if the object has no uid because it was not read from the server. Returns an error if
@@ -299,7 +302,10 @@ impl<K: Resource> Context<K> {
             return Err(ReconcileError::terminal(format!("cannot delete {kind} {key:?}: {advice}")));
         }
         let preconditions = Preconditions { uid: Some(object.uid().into()), ..Preconditions::default() };
-        let options = DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
+        // The default of the API server for Jobs leaves their Pods behind.
+        let propagation_policy = Some(PropagationPolicy::Background);
+        let options =
+            DeleteOptions { preconditions: Some(preconditions), propagation_policy, ..DeleteOptions::default() };
         let deletion = self.within_term(self.cluster().api::<T>().delete(object.key(), &options)).await;
         let cached = self.shared.caches.get::<T>().ok();
         match deletion {

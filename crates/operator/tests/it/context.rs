@@ -11,6 +11,7 @@ use pintle_meta::{ApiError, DeleteOptions, LabelSelector, ObjectKey, ObjectMeta,
 use pintle_operator::{Action, Context, Controller, ControllerBuilder, ReconcileError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::support::{ConfigMap, Running, Spec, Status, Website, World, eventually, map, soon};
@@ -85,7 +86,7 @@ async fn child_in_another_namespace_needs_apply_unowned() {
 #[resource(crate = pintle_crd, group = "example.com", version = "v1", cluster, status = false)]
 struct Tenant {
     metadata: ObjectMeta,
-    status: Option<serde_json::Value>,
+    status: Option<Value>,
 }
 
 /// Creates a cluster-scoped tenant, and runs a controller whose reconciler calls `probe`. Returns the first result of
@@ -119,10 +120,9 @@ where
 #[tokio::test]
 async fn status_without_subresource_is_a_terminal_error() {
     let world = World::start().await;
-    let error = probe_tenant(&world, Controller::new(), async |cx| {
-        cx.apply_status(serde_json::json!({"url": "x"})).await.unwrap_err()
-    })
-    .await;
+    let error =
+        probe_tenant(&world, Controller::new(), async |cx| cx.apply_status(json!({"url": "x"})).await.unwrap_err())
+            .await;
     assert_terminal(
         &error,
         "the resource has no status subresource; check that the struct has a field `status: Option<…>`",
@@ -263,10 +263,9 @@ async fn page_of_a_proxy_is_not_a_missing_object() {
 async fn page_of_a_proxy_is_not_terminal() {
     let world = World::with_site("blog").await;
     answer_as_a_proxy(&world, RequestVerb::Patch, "websites", "status");
-    let error = probe(&world, false, async |cx| {
-        cx.apply_status(serde_json::json!({"url": "u", "conditions": []})).await.unwrap_err()
-    })
-    .await;
+    let error =
+        probe(&world, false, async |cx| cx.apply_status(json!({"url": "u", "conditions": []})).await.unwrap_err())
+            .await;
     assert!(!error.is_terminal() && error.to_string().contains("404"), "{error}");
 }
 
@@ -288,6 +287,35 @@ async fn refused_deletion_is_an_error() {
     .await;
     assert!(deleted.unwrap_err().to_string().contains("409"));
     assert!(world.child("child").await.is_ok());
+}
+
+/// Without a propagation policy, the API server would remove the owner from the ConfigMap instead of deleting it.
+#[tokio::test]
+async fn deletion_of_a_job_deletes_its_dependents() {
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    struct Job {
+        metadata: ObjectMeta,
+        spec: Value,
+    }
+    pintle_meta::resource!(Job, "batch/v1", "Job", "jobs", Namespaced);
+
+    let world = World::with_site("blog").await;
+    let container = json!({"name": "c", "image": "i"});
+    let spec = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}});
+    let job = Job { metadata: ObjectMeta::new("default", "backup"), spec };
+    let job = world.cluster.namespaced::<Job>("default").create(&job, &WriteOptions::default()).await.unwrap();
+    let job = Arc::new(job);
+    let mut dependent = map("result", "a", "b");
+    dependent.metadata.owner_references = vec![OwnerReference::controller_of(&*job)];
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    maps.create(&dependent, &WriteOptions::default()).await.unwrap();
+    probe(&world, true, move |cx| {
+        let job = job.clone();
+        async move { cx.delete(&job).await }
+    })
+    .await
+    .unwrap();
+    eventually("the dependent is gone", async || world.child("result").await.err()).await;
 }
 
 #[tokio::test]
