@@ -101,6 +101,7 @@
 //! | `ctrl.Result{}`, `Result{RequeueAfter: d}`, an error, `reconcile.TerminalError` | [`controller::Action::await_change`], [`requeue_after`](controller::Action::requeue_after), an error, [`controller::ReconcileError::terminal`] |
 //! | `client.Client`: `Get`, `List`; `mgr.GetAPIReader()` | [`operator::Context::get`], [`list`](operator::Context::list), [`get_in`](operator::Context::get_in); [`get_live`](operator::Context::get_live) |
 //! | `client.Reader` | [`Reader`](pintle_cluster::Reader): [`Cluster::reader`], [`Cluster::live_reader`] |
+//! | `mgr.GetFieldIndexer().IndexField`, `client.MatchingFields` | [`add_index`](informer::SharedInformer::add_index) on the informer that the controller shares, from [`operator::Manager::cluster`]; [`informer::Lister::by_index`] in the mapping function |
 //! | `controllerutil.CreateOrUpdate`, `client.Apply`, `Status().Update` | [`operator::Context::apply`], [`apply_status`](operator::Context::apply_status) |
 //! | `controllerutil.SetControllerReference` | done by [`operator::Context::apply`]; [`owner_reference`](operator::Context::owner_reference) |
 //! | `controllerutil.AddFinalizer`, `RemoveFinalizer` | [`operator::ControllerBuilder::cleanup`] |
@@ -127,7 +128,7 @@
 //! | `remotecommand.NewWebSocketExecutor`, `portforward.New` | `restreq::Api::exec`, `attach` and `port_forward`, with the feature `ws` |
 //! | `Request.Throttle`, `Request.BackOff` | [`restreq::Request::limiter`], [`restreq::Request::backoff`] |
 //! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::informer_with`] |
-//! | `AddEventHandler`, `workqueue.NewTypedRateLimitingQueue`, workers by hand | [`informer::SharedInformer::add_event_handler`], [`workqueue::WorkQueue`]; an [`operator::Controller`] does all of this |
+//! | `AddEventHandler`, `workqueue.NewTypedRateLimitingQueue`, workers by hand | [`informer::SharedInformer::add_event_handler`] returns a guard that removes the handler when it is dropped; [`workqueue::WorkQueue`], whose items have `forget` and `retry` (`AddRateLimited`); an [`operator::Controller`] does all of this |
 //! | `cache.NewDeltaFIFOWithOptions`, `cache.NewIndexer` | [`delta_fifo::DeltaFifo`], [`delta_fifo::MemoryStore`] |
 //! | `flowcontrol.NewTokenBucketRateLimiter` | [`ratelimit::Throttle`] |
 //! | `record.NewBroadcaster`, `NewRecorder` | [`Cluster::recorder`] |
@@ -147,6 +148,8 @@
 //! | types that `CustomResource` derives | one line of [`meta::resource!`], and [`crd::CustomResourceDefinition::from_foreign`] for `Foo::crd()`; see `crates/operator/examples/kube_types` |
 //! | `Foo::crd()`, applied by hand, `conditions::is_crd_established` | [`operator::Manager::install`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
+//! | `Api::get_opt` | [`restreq::Api::get`]; a missing object is an error with [`meta::ApiError::is_object_not_found`] |
+//! | `ListParams::default().labels("app=web")` | [`meta::ListOptions`] with `label_selector: "app=web".parse()?` |
 //! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |
 //! | `Patch::Apply` with `PatchParams::apply("me").force()` | in a reconciler [`operator::Context::apply`]; otherwise [`restreq::Api::apply`] with [`meta::WriteOptions::apply`] |
 //! | `Api::entry`, `and_modify`, `commit` | [`restreq::Api::create_or_update`], [`restreq::retry_on_conflict`] |
