@@ -155,7 +155,7 @@ impl<K: RequestKey> Requests<K> {
             return;
         }
         self.histories().cause(&key, CauseReason::Program);
-        _ = self.attempts().change(&key, OwnWrite::Impossible, Instant::now());
+        _ = self.shared.attempts.lock().change(&key, OwnWrite::Impossible, Instant::now());
         _ = self.enqueue(key, options);
     }
 
@@ -170,7 +170,7 @@ impl<K: RequestKey> Requests<K> {
             return;
         }
         self.histories().cause(&key, reason);
-        let action = self.attempts().change(&key, own_write, Instant::now());
+        let action = self.shared.attempts.lock().change(&key, own_write, Instant::now());
         let options = AddOptions { priority, ..AddOptions::default() };
         match action {
             ChangeAction::Add => _ = self.enqueue(key, options),
@@ -209,17 +209,18 @@ impl<K: RequestKey> Requests<K> {
 
     /// Shortens the retry delay of a key, because a change arrived during the failed reconciliation.
     pub(crate) fn retry_early(&self, key: K, priority: i32) {
-        if self.attempts().may_retry_early(&key) {
+        if self.shared.attempts.lock().may_retry_early(&key) {
             self.shorten_backoff(key, priority);
         }
     }
 
     fn shorten_backoff(&self, key: K, priority: i32) {
         // If the current delay is already shorter than [`EARLY_RETRY`], `enqueue` keeps the delay. If the retry is
-        // already queued, `enqueue` drops the delay, because the queue absorbs retries. Neither is an early retry.
+        // already queued, `enqueue` drops the delay, unless the configuration of the queue sets another policy than
+        // `Absorb` for retries. Neither is an early retry.
         let early = AddOptions { priority, after: Some(EARLY_RETRY), kind: DelayKind::Retry, ..AddOptions::default() };
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
-            self.attempts().retried_early(&key);
+            self.shared.attempts.lock().retried_early(&key);
         }
     }
 
@@ -297,7 +298,7 @@ impl<K: RequestKey> Requests<K> {
     }
 
     pub(crate) fn open(&self, queue: Queue<K>) {
-        self.attempts().clear();
+        self.shared.attempts.lock().clear();
         self.shared.synced.send_replace(false);
         let mut state = self.shared.state.lock();
         state.run += 1;
@@ -309,7 +310,7 @@ impl<K: RequestKey> Requests<K> {
 
     pub(crate) fn close(&self) -> Option<Queue<K>> {
         let queue = self.shared.state.lock().queue.take();
-        self.attempts().clear();
+        self.shared.attempts.lock().clear();
         queue
     }
 
@@ -321,17 +322,17 @@ impl<K: RequestKey> Requests<K> {
     }
 
     pub(crate) fn begin(&self, key: &K) {
-        self.attempts().begin(key);
+        self.shared.attempts.lock().begin(key);
     }
 
     pub(crate) fn succeed(&self, key: &K) {
-        self.attempts().end(key);
+        self.shared.attempts.lock().end(key);
     }
 
     /// Records that the key's last reconciliation failed. Removes the key from the queue, unless an urgent change has
     /// arrived since the reconciliation began. Returns `true` if the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
-        let mut attempts = self.attempts();
+        let mut attempts = self.shared.attempts.lock();
         // Hold the lock for both steps, so that no urgent change can arrive in between.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
@@ -339,7 +340,7 @@ impl<K: RequestKey> Requests<K> {
     /// Delays the retry of a failed key by at least `after`, unless an urgent change has arrived. The caller must have
     /// added the key again while it was in flight.
     pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
-        let attempts = self.attempts();
+        let attempts = self.shared.attempts.lock();
         // Hold the lock for all steps, so that no urgent change can arrive in between.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
@@ -362,11 +363,6 @@ impl<K: RequestKey> Requests<K> {
 
     pub(crate) fn downgrade(&self) -> WeakRequests<K> {
         WeakRequests(Arc::downgrade(&self.shared))
-    }
-
-    fn attempts(&self) -> MutexGuard<'_, Attempts<K>> {
-        // Ignore poisoning: the attempts are correct even after a panic in the queue's metrics or in a method of a key.
-        self.shared.attempts.lock()
     }
 }
 

@@ -281,7 +281,8 @@ impl<K: RequestKey> Worker<K> {
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, ..AddOptions::default() };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
-            let later = AddOptions { priority, after: Some(DELAY_WITHOUT_LIMITER), ..AddOptions::default() };
+            let after = Some(DELAY_WITHOUT_LIMITER);
+            let later = AddOptions { priority, after, kind: DelayKind::Retry, ..AddOptions::default() };
             self.queue.add_with(key.clone(), later)
         });
         self.metrics.count(Outcome::Panic);

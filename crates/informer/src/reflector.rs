@@ -137,7 +137,7 @@ pub struct Reflector<T> {
     unanswered: u32,
     short_watches: u32,
     bookmark_gap: Option<Duration>,
-    silent_watches: u32,
+    idle_timeouts: u32,
     silence: Silence,
     /// The current failure, and the time of the first failure since the last success.
     trouble: Option<(ReflectorError, Instant)>,
@@ -277,7 +277,7 @@ impl<T: Object> Reflector<T> {
             unanswered: 0,
             short_watches: 0,
             bookmark_gap: None,
-            silent_watches: 0,
+            idle_timeouts: 0,
             silence: Silence::default(),
             trouble: None,
             config,

@@ -1,4 +1,4 @@
-//! Groups of electors that share one task, one watch and one client.
+//! Groups of electors that share one task, at most one watch and one client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,7 +53,7 @@ impl Default for LeaseGroupConfig {
 }
 
 /// A group of electors for many leases in one namespace, such as one lease for each shard or tenant. The electors share
-/// one task, one watch and one client. Do not use the group's client for other requests.
+/// one task, at most one watch and one client. Do not use the group's client for other requests.
 ///
 /// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the same guarantees as a
 /// standalone elector. Each renewal is one request. Renewals are sent in four batches, which are spread evenly over

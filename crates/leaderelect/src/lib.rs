@@ -30,7 +30,7 @@
 //! # Concepts
 //!
 //! - A [`LeaderElector`] contends for a [`Lock`], which stores a [`LeaderElectionRecord`]. A [`LeaseGroup`] contends
-//!   for many leases with one task, one watch and one client.
+//!   for many leases with one task, at most one watch and one client.
 //! - A [`LeaseLock`] is the most common lock. An [`AnnotationLock`] is for clusters and programs without Leases. A
 //!   [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] is one of these locks, selected by its
 //!   [kind](LockKind).

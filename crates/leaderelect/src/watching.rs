@@ -99,7 +99,7 @@ pub(crate) async fn follow_while_needed<E, F: Future<Output = ()>>(
     }
 }
 
-/// Waits until `is_needed` has been `false` for `linger`. Never returns if the sender was dropped.
+/// Waits until `is_needed` has been `false` for `linger`. Never returns if the sender was dropped while the value was `true`.
 async fn is_unneeded_for(linger: Duration, is_needed: &mut watch::Receiver<bool>, clocks: &dyn Clocks) {
     loop {
         if is_needed.wait_for(|needed| !needed).await.is_err() {

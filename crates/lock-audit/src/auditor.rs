@@ -82,7 +82,7 @@ impl<L: Lock> LockAuditor<L> {
             pending().await
         });
         let mut look_at = self.clocks.now().monotonic;
-        let mut trouble = None;
+        let (mut trouble, mut is_malformed) = (None, false);
         loop {
             let now = self.clocks.now();
             if now.monotonic >= look_at {
@@ -91,13 +91,15 @@ impl<L: Lock> LockAuditor<L> {
                 let before = std::mem::replace(&mut trouble, answer.as_ref().err().map(Trouble::of));
                 let findings = match answer {
                     Ok(found) => {
+                        is_malformed = false;
                         audit.read(found.map(|locked| locked.state).as_ref(), now.monotonic, self.clocks.now())
                     }
-                    // Report repeated trouble of the same kind only once.
-                    Err(_) if trouble == before => Vec::new(),
+                    // Report a malformed record once until a read succeeds, even if other reads fail in between.
                     Err(error) if trouble == Some(Trouble::Malformed) => {
-                        vec![Finding::Malformed { why: error.to_string() }]
+                        let is_reported = std::mem::replace(&mut is_malformed, true);
+                        if is_reported { Vec::new() } else { vec![Finding::Malformed { why: error.to_string() }] }
                     }
+                    Err(_) if trouble == before => Vec::new(),
                     Err(error) => {
                         tracing::warn!(lock = %self.lock.key(), %error, "cannot read the lock");
                         Vec::new()

@@ -1,7 +1,6 @@
 //! Implements the reconciler trait of `pintle_controller` for an operator's controller in one cluster.
 
 use std::any::TypeId;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::caches::Cached;
+use crate::cleaned_up::CleanedUp;
 use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 use crate::shared::{Shared, within_term};
@@ -36,9 +36,7 @@ pub(crate) struct Bound<K: Resource> {
     pub(crate) shared: Arc<Shared<K>>,
     pub(crate) objects: Cached<K>,
     pub(crate) functions: Functions<K>,
-    /// The UIDs of objects whose finalizer was removed, while the cache may still contain an earlier state. An entry is
-    /// removed when its key is next reconciled without this object.
-    pub(crate) cleaned_up: Mutex<HashMap<ObjectKey, String>>,
+    pub(crate) cleaned_up: Mutex<CleanedUp>,
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler for Bound<K> {
@@ -94,8 +92,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 // The watch does not deliver objects that do not match the label selector, so update the cache only if
                 // it contains the object.
                 if self.objects.get(&key).is_some() {
-                    let uid = object.uid().into();
-                    self.cleaned_up.lock().insert(key, uid);
+                    self.record_clean_up(key, object.uid().into());
                     stored.into_iter().for_each(|stored| _ = self.objects.objects.wrote(stored));
                 }
                 Ok(Action::await_change())
@@ -108,12 +105,16 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     fn is_cleaned_up(&self, key: &ObjectKey, object: Option<&K>) -> bool {
         // Call `uid` without the lock, because it can be user code.
         let uid = object.map(Object::uid);
-        let mut cleaned_up = self.cleaned_up.lock();
-        let is_cleaned_up = uid.is_some_and(|uid| cleaned_up.get(key).is_some_and(|cleaned_up| cleaned_up == uid));
-        if !is_cleaned_up {
-            cleaned_up.remove(key);
+        self.cleaned_up.lock().contains(key, uid)
+    }
+
+    fn record_clean_up(&self, key: ObjectKey, uid: String) {
+        let mut entries = self.cleaned_up.lock().insert(key, uid);
+        if !entries.is_empty() {
+            // Read the cache without the lock, because `uid` can be user code.
+            entries.retain(|(key, uid)| self.objects.get(key).is_none_or(|cached| cached.uid() != uid));
+            self.cleaned_up.lock().forget(&entries);
         }
-        is_cleaned_up
     }
 
     /// Handles a key without a cached object. Unless the watch has just reported the deletion, the object may exist. For

@@ -76,6 +76,7 @@
 mod applied;
 mod bound;
 mod caches;
+mod cleaned_up;
 mod configuration;
 mod contention;
 mod context;

@@ -146,7 +146,8 @@ impl Manager {
     }
 
     /// Creates a manager for an existing `Cluster`, for example an embedded cluster. The caller, and not the manager,
-    /// must shut down the cluster. The cluster's user agent and metrics provider are not changed.
+    /// must shut down the cluster. The cluster's user agent and metrics provider are not changed, so
+    /// [`serve`](Self::serve) shows no metrics of the client. To show them, use [`connect`](Self::connect).
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }
@@ -266,7 +267,7 @@ impl Manager {
         self
     }
 
-    /// Disables the server that was configured with [`serve`](Self::serve), and serves webhooks on a free loopback
+    /// Disables the server that was configured with [`serve`](Self::serve) or [`serve_on`](Self::serve_on), and serves webhooks on a free loopback
     /// port. Use this method in tests that run several managers in parallel.
     pub fn without_server(mut self) -> Self {
         self.listen = None;

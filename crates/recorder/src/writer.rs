@@ -77,7 +77,6 @@ impl Lines {
     /// Sends a line to the writer thread without waiting. If the thread falls too far behind, the recording ends with
     /// an entry that gives this reason. Lines are sent in the order of their times.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
-        // Ignore poisoning, because no code panics while it holds this lock.
         let mut sender = self.sender.lock();
         let Some(lines) = &*sender else { return };
         let line = make();

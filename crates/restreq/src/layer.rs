@@ -73,7 +73,6 @@ impl TransportLayer {
         Self(Arc::new(move |transport: TransportService| -> Exchange {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
-                // Ignore a poisoned lock, because the data is consistent even if `clone` panicked.
                 let mut service = service.lock().clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;

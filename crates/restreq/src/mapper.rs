@@ -253,7 +253,6 @@ impl RestMapper {
 
     /// Returns the cached documents if they were fetched after turn `after` and after the last invalidation.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
-        // The lock is never poisoned, because no code panics while holding it.
         let known = self.known.lock().clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }

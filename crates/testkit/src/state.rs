@@ -136,19 +136,24 @@ fn last(key: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use pintle_apiserver::ApiServerConfig;
     use serde_json::json;
 
     use super::*;
 
-    #[test]
-    fn order_of_conditions_is_no_difference() {
-        let sorted = |types: &[&str]| {
+    #[tokio::test]
+    async fn order_of_conditions_is_no_difference() {
+        let state = async |types: &[&str]| {
             let conditions: Vec<_> = types.iter().map(|name| json!({"type": name, "status": "True"})).collect();
-            let mut object = json!({"status": {"conditions": conditions}});
-            sort_conditions(&mut object);
-            object
+            let status = json!({"conditions": conditions});
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status});
+            let server = ApiServer::start(ApiServerConfig::default()).await.unwrap();
+            let baseline = Baseline::of(&server);
+            server.load(&node.to_string()).unwrap();
+            State::of(&server, &baseline, Value::Null)
         };
-        assert_eq!(sorted(&["Ready", "Backed"]), sorted(&["Backed", "Ready"]));
-        assert_ne!(sorted(&["Ready", "Backed"]), sorted(&["Ready"]));
+        let expected = state(&["Ready", "Backed"]).await;
+        assert_eq!(state(&["Backed", "Ready"]).await.differences(&expected), Vec::<String>::new());
+        assert_ne!(state(&["Ready"]).await.differences(&expected), Vec::<String>::new());
     }
 }

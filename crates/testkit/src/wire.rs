@@ -129,7 +129,6 @@ impl Link {
     }
 
     fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
-        // Ignore lock poisoning, because no code panics between two related writes under the lock.
         with(&mut self.state.lock())
     }
 

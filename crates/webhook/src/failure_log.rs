@@ -46,7 +46,6 @@ impl FailureLog {
     /// Records a failed conversion, and returns the number of failures since the last log line if the failure should be
     /// logged.
     fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
-        // Ignore poisoning, because no code panics under the lock.
         let mut failures = self.0.lock();
         let mut failure = (version.to_owned(), problem.to_owned());
         if failures.len() >= MOST && !failures.contains_key(&failure) {

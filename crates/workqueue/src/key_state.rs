@@ -23,9 +23,9 @@ pub enum DelayKind {
     /// The key has not failed, and will be processed again after the delay.
     #[default]
     Reminder,
-    /// The last processing of the key requested the delay. Adding the key without a delay always cancels the requeue,
-    /// as with [`DelayPolicy::Absorb`](crate::DelayPolicy), because the next processing can request a new delay. A
-    /// requeue that is merged with a reminder becomes a reminder.
+    /// The last processing of the key requested the delay. Adding the key without a delay cancels the requeue, as with
+    /// [`DelayPolicy::Absorb`](crate::DelayPolicy), because the next processing can request a new delay. A requeue that
+    /// is merged with a reminder or a retry becomes a reminder or a retry.
     Requeue,
 }
 

@@ -30,6 +30,17 @@ fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'stat
     });
 }
 
+/// Waits until a call is running. The longest backoff of the tests is 1,000 s.
+async fn until_running(calls: &Recorder) {
+    for _ in 0..20_000 {
+        if calls.running() > 0 {
+            return;
+        }
+        pass(0.1).await;
+    }
+    panic!("no call within 2,000 s");
+}
+
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_its_object_and_fails_backs_off() {
     for error in [|text| ReconcileError::new(text), |text| ReconcileError::terminal(text)]
@@ -233,9 +244,7 @@ async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
         let _running = run(&controller).await;
         // The next failure increases the delay to more than 300 s.
         pass(450.0).await;
-        while calls.running() == 0 {
-            pass(0.1).await;
-        }
+        until_running(&calls).await;
         calls.take();
         pass(wait).await;
         children.change(&key("x"), |child| drop(child.metadata.labels.insert("mended".into(), "true".into())));
@@ -285,9 +294,7 @@ async fn urgent_change_during_a_failing_call_is_reconciled_immediately() {
     let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(1_000.0).await;
-    while calls.running() == 0 {
-        pass(1.0).await;
-    }
+    until_running(&calls).await;
     calls.take();
     sites.change(&key("x"), |site| site.metadata.generation += 1);
     pass(10.1).await;
@@ -406,9 +413,7 @@ async fn changes_of_queued_retries_are_not_early_retries() {
     is_idle.store(true, Ordering::Relaxed);
     // The delay is now more than 300 s.
     pass(700.0).await;
-    while calls.running() == 0 {
-        pass(0.1).await;
-    }
+    until_running(&calls).await;
     pass(5.0).await;
     calls.take();
     touch(&sites, "x");

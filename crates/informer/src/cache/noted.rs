@@ -75,6 +75,7 @@ impl<T: Object> Drop for Noting<'_, T> {
 
 #[cfg(all(test, not(any(pintle_loom, pintle_shuttle))))]
 mod tests {
+    use std::sync::mpsc::TryRecvError;
     use std::sync::{Arc, mpsc};
     use std::thread;
     use std::time::Duration;
@@ -95,7 +96,7 @@ mod tests {
         let read_cache = cache.clone();
         let reader = thread::spawn(move || sender.send(read_cache.undecodable().len()));
         while cache.noted.waiting.load(Ordering::SeqCst) == 0 {
-            assert!(receiver.try_recv().is_err(), "the commit is not recorded yet");
+            assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "the commit is not recorded yet");
             thread::yield_now();
         }
         cache.noted.reach(noting.writer.stamp());

@@ -100,7 +100,7 @@ impl<T: Object> Reflector<T> {
                 }
                 self.trouble = None;
                 if matches!(event, WatchEvent::Bookmark(_)) {
-                    self.silent_watches = 0;
+                    self.idle_timeouts = 0;
                     self.silence.reset();
                 } else {
                     self.silence.end();
@@ -129,7 +129,7 @@ impl<T: Object> Reflector<T> {
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
             // Double the limit, because the server may send bookmarks rarely or never, and each reopened watch costs a
             // request.
-            self.silent_watches = self.silent_watches.saturating_add(1);
+            self.idle_timeouts = self.idle_timeouts.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
             return step;
@@ -185,7 +185,7 @@ impl<T: Object> Reflector<T> {
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
-            gap.saturating_add(self.config.watch_grace).checked_mul(1 << self.silent_watches.min(16))
+            gap.saturating_add(self.config.watch_grace).checked_mul(1 << self.idle_timeouts.min(16))
         };
         stream.last_received.checked_add(self.config.watch_idle_timeout.or_else(by_bookmarks)?)
     }

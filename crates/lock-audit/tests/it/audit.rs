@@ -365,11 +365,17 @@ async fn auditor_only_reads_and_reports_malformed_records_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn malformed_record_is_reported_after_a_failed_read() {
-    let (maps, lock) = malformed_lock();
-    maps.faults().next_of(Verb::Get, [Outcome::Fails(ApiError::timeout("later"))]);
-    let findings = findings_of(lock).await;
-    assert!(matches!(&findings[..], [Finding::Malformed { .. }]), "{findings:?}");
+async fn malformed_record_is_reported_once_despite_failed_reads() {
+    for first_reads in [vec![failed_read()], vec![Outcome::Pass, failed_read()]] {
+        let (maps, lock) = malformed_lock();
+        maps.faults().next_of(Verb::Get, first_reads);
+        let findings = findings_of(lock).await;
+        assert!(matches!(&findings[..], [Finding::Malformed { .. }]), "{findings:?}");
+    }
+}
+
+fn failed_read() -> Outcome {
+    Outcome::Fails(ApiError::timeout("later"))
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,6 @@
 //! The context's methods for conditions.
 
 use std::collections::BTreeSet;
-use std::sync::MutexGuard;
 
 use pintle_meta::{Condition, ConditionStatus, Conditions, Object, Resource, Time};
 use serde::{Deserialize, Serialize};
@@ -52,7 +51,7 @@ impl<K: Resource + Serialize> Context<K> {
         reason: &str,
         message: impl Into<String>,
     ) {
-        self.used_conditions().set.insert(condition_type.to_owned());
+        self.call.conditions.lock().set.insert(condition_type.to_owned());
         let generation = self.call.object.as_ref().map(|object| object.metadata().generation());
         let condition = Condition {
             condition_type: condition_type.into(),
@@ -79,14 +78,14 @@ impl<K: Resource + Serialize> Context<K> {
     /// were removed. A removed condition may have been set by an earlier process of this controller. If the result is
     /// `true`, the caller must therefore read the field managers from the server.
     pub(super) fn remove_others_conditions(&self, configuration: &mut Value, live: &K, own: &BTreeSet<String>) -> bool {
-        let own = &self.used_conditions().set | own;
+        let own = &self.call.conditions.lock().set | own;
         if own_conditions::types(configuration).is_subset(&own) {
             return false;
         }
         self.call.object.as_deref().into_iter().chain([live]).for_each(|read| {
             self.add_read_conditions(&conditions_of(read));
         });
-        own_conditions::remove_others(configuration, &own, &self.used_conditions().read)
+        own_conditions::remove_others(configuration, &own, &self.call.conditions.lock().read)
     }
 
     /// Reads the condition types of this field manager from the server, because cached objects have no `managedFields`.
@@ -101,17 +100,12 @@ impl<K: Resource + Serialize> Context<K> {
     }
 
     fn add_read_conditions(&self, conditions: &Conditions) {
-        let read = &mut self.used_conditions().read;
+        let read = &mut self.call.conditions.lock().read;
         for condition in &conditions.0 {
             if !read.contains(condition) {
                 read.push(condition.clone());
             }
         }
-    }
-
-    fn used_conditions(&self) -> MutexGuard<'_, own_conditions::Used> {
-        // A poisoned lock is safe to use, because no code panics between two related writes.
-        self.call.conditions.lock()
     }
 }
 

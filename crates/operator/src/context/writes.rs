@@ -279,7 +279,8 @@ impl<K: Resource> Context<K> {
     /// Deletes an object that was previously read. Returns `Ok` if the object no longer exists, even if a newer object
     /// has the same name. After the deletion, reads no longer return the object, unless it is waiting for finalizers.
     ///
-    /// The garbage collector deletes the dependents of the object in the background, such as the Pods of a Job.
+    /// The garbage collector deletes the dependents of the object in the background, such as the Pods of a Job, unless
+    /// an earlier deletion has set another propagation policy.
     ///
     /// # Errors
     ///
@@ -302,8 +303,11 @@ impl<K: Resource> Context<K> {
             return Err(ReconcileError::terminal(format!("cannot delete {kind} {key:?}: {advice}")));
         }
         let preconditions = Preconditions { uid: Some(object.uid().into()), ..Preconditions::default() };
-        // The default of the API server for Jobs leaves their Pods behind.
-        let propagation_policy = Some(PropagationPolicy::Background);
+        // The default of the API server for Jobs leaves their Pods behind. A policy would replace the policy of an earlier
+        // deletion, which the API server stores as a finalizer.
+        let has_policy = |name: &String| ["orphan", "foregroundDeletion"].contains(&name.as_str());
+        let is_deleted = object.metadata().finalizers().iter().any(has_policy);
+        let propagation_policy = (!is_deleted).then_some(PropagationPolicy::Background);
         let options =
             DeleteOptions { preconditions: Some(preconditions), propagation_policy, ..DeleteOptions::default() };
         let deletion = self.within_term(self.cluster().api::<T>().delete(object.key(), &options)).await;

@@ -1,4 +1,4 @@
-//! OpenID Connect logins. OpenID Connect logins, whose tokens are refreshed like in client-go's `oidc` auth provider.
+//! OpenID Connect logins, whose tokens are refreshed like in client-go's `oidc` auth provider.
 
 mod token_writer;
 
@@ -73,7 +73,6 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     // `known` is declared before the lock guard, so it is dropped after the guard. Dropping the last reference to a
     // login drops its token store, which is user code.
     let known: Vec<_>;
-    // A panic cannot leave the data inconsistent, so ignore lock poisoning.
     let mut logins = LOGINS.lock();
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();

@@ -35,7 +35,6 @@ impl Budget {
     }
 
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // A panic cannot leave the data inconsistent, so ignore lock poisoning.
         let mut account = self.account.lock();
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;

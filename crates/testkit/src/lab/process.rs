@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use pintle_cluster::{Cluster, ClusterConfig};
@@ -40,7 +40,7 @@ impl<W: World> Lab<W> {
         crash: Option<CrashPoint>,
         disturbances: Option<Disturbances>,
     ) -> Result<String, Violation> {
-        let mut processes = self.processes();
+        let mut processes = self.processes.lock();
         let name = format!("operator-{}", processes.len() + 1);
         let seed = self.seed.wrapping_mul(1_000).wrapping_add(processes.len() as u64);
         let link = Link::new(name.clone(), self.server.clone(), self.journal.clone(), seed);
@@ -98,7 +98,7 @@ impl<W: World> Lab<W> {
     ///
     /// The process is killed even if the future is dropped after its first poll.
     pub async fn kill(&self, process: &str) {
-        let found = self.processes().get_mut(process).map(|found| {
+        let found = self.processes.lock().get_mut(process).map(|found| {
             found.link.kill();
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
@@ -118,7 +118,7 @@ impl<W: World> Lab<W> {
     ///
     /// The process is stopped even if the future is dropped after its first poll.
     pub async fn stop(&self, process: &str) -> Result<(), Violation> {
-        let found = self.processes().get_mut(process).map(|found| {
+        let found = self.processes.lock().get_mut(process).map(|found| {
             found.stop.cancel();
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
@@ -132,25 +132,25 @@ impl<W: World> Lab<W> {
     /// Returns the names of the running processes.
     pub fn running(&self) -> Vec<String> {
         let is_running = |process: &Process| !process.link.dead.is_cancelled() && !process.task.is_finished();
-        let processes = self.processes();
+        let processes = self.processes.lock();
         processes.iter().filter(|(_, process)| is_running(process)).map(|(name, _)| name.clone()).collect()
     }
 
     pub(crate) fn started(&self) -> usize {
-        self.processes().len()
+        self.processes.lock().len()
     }
 
     pub(crate) fn death(&self, process: &str) -> CancellationToken {
-        self.processes().get(process).map(|found| found.link.dead.clone()).unwrap_or_default()
+        self.processes.lock().get(process).map(|found| found.link.dead.clone()).unwrap_or_default()
     }
 
     pub(crate) fn set_disturbances(&self, disturbances: Option<Disturbances>) {
-        self.processes().values().for_each(|process| process.link.set_disturbances(disturbances));
+        self.processes.lock().values().for_each(|process| process.link.set_disturbances(disturbances));
     }
 
     /// Breaks all open watches of all processes.
     pub fn break_watches(&self) {
-        self.processes().values().for_each(|process| process.link.break_watches());
+        self.processes.lock().values().for_each(|process| process.link.break_watches());
     }
 
     pub(crate) fn check_ended(&self) -> Result<(), Violation> {
@@ -158,11 +158,6 @@ impl<W: World> Lab<W> {
             Some((process, cause)) => Err(Violation::Ended { process, cause }),
             None => Ok(()),
         }
-    }
-
-    fn processes(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Process>> {
-        // Ignore lock poisoning, because no code panics between two related writes under the lock.
-        self.processes.lock()
     }
 }
 
