@@ -1,5 +1,6 @@
 //! Validates ports and addresses for several kinds.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use pintle_apimachinery::object::metadata;
@@ -122,12 +123,12 @@ pub(super) fn strict_cidr_errors(range: &str, field: &str) -> Option<FieldError>
 /// already has.
 pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
-    let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();
+    let before: HashSet<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();
     let mut errors = FieldErrors::default();
     for (at, ingress) in new.list(INGRESS).enumerate() {
         let path = format!("status.loadBalancer.ingress[{at}]");
         let (ip, host) = (ingress.text("/ip"), ingress.text("/hostname"));
-        if !ip.is_empty() && !before.contains(&ip) {
+        if !ip.is_empty() && !before.contains(ip) {
             errors.extend(ip_errors(ip, &format!("{path}.ip")));
         }
         errors.extend(mode_error(new, ingress, &path));

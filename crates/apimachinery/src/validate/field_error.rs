@@ -160,24 +160,33 @@ impl FieldErrors {
         self.add(|| error);
     }
 
-    /// Adds an error about an invalid string if `holds` is true.
+    /// Adds an error about an invalid string if `holds` is true, unless the size limit is reached. The path `field` is
+    /// converted to a string only if the error is added, and likewise in the other methods with a condition.
     pub fn invalid_text_if(&mut self, holds: bool, field: impl Into<String>, value: &str, why: impl fmt::Display) {
-        self.extend(holds.then(|| FieldError::invalid_text(field, value, why)));
+        if holds {
+            self.add(|| FieldError::invalid_text(field, value, why));
+        }
     }
 
     /// Adds an error about a missing field if `holds` is true.
     pub fn required_if(&mut self, holds: bool, field: impl Into<String>, why: &str) {
-        self.extend(holds.then(|| FieldError::required(field, why)));
+        if holds {
+            self.add(|| FieldError::required(field, why));
+        }
     }
 
     /// Adds an error about a field that must not be set if `holds` is true.
     pub fn forbidden_if(&mut self, holds: bool, field: impl Into<String>, why: impl fmt::Display) {
-        self.extend(holds.then(|| FieldError::forbidden(field, why)));
+        if holds {
+            self.add(|| FieldError::forbidden(field, why));
+        }
     }
 
     /// Adds an error about a duplicate value if `holds` is true.
     pub fn duplicate_if(&mut self, holds: bool, field: impl Into<String>, value: &Json) {
-        self.extend(holds.then(|| FieldError::duplicate(field, value)));
+        if holds {
+            self.add(|| FieldError::duplicate(field, value));
+        }
     }
 
     /// Adds a warning unless the size limit is reached.
@@ -270,6 +279,8 @@ impl From<FieldError> for StatusCause {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -284,5 +295,29 @@ mod tests {
             assert_eq!(errors.into_iter().len(), 8);
         }
         assert_eq!(pulled, 9, "collecting stops at the limit");
+    }
+
+    #[test]
+    fn field_is_not_formatted_after_the_limit() {
+        struct Field<'a>(&'a Cell<usize>);
+
+        impl From<Field<'_>> for String {
+            fn from(field: Field<'_>) -> Self {
+                field.0.set(field.0.get() + 1);
+                "f".repeat(1 << 20)
+            }
+        }
+
+        let formatted = Cell::new(0);
+        let mut errors = FieldErrors::default();
+        for holds in [false, true] {
+            for _ in 0..10 {
+                errors.required_if(holds, Field(&formatted), "");
+                errors.forbidden_if(holds, Field(&formatted), "");
+                errors.duplicate_if(holds, Field(&formatted), &Json::Null);
+                errors.invalid_text_if(holds, Field(&formatted), "", "");
+            }
+        }
+        assert_eq!((formatted.get(), errors.into_iter().len()), (8, 8));
     }
 }

@@ -1,6 +1,8 @@
 //! Validates the status of a Job. As in kube-apiserver, most rules apply only if the update changes the fields in the
 //! rule, so an object that already violates a rule can still be updated.
 
+use std::collections::HashSet;
+
 use pintle_apimachinery::object::holds;
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_json::Json;
@@ -30,17 +32,15 @@ pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
 fn counter_errors(new: &Json) -> FieldErrors {
     let counters = ["status.active", "status.succeeded", "status.failed", "status.ready", "status.terminating"];
     let mut errors = Check::of(new).not_negative(&counters).done();
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for key in ["succeeded", "failed"] {
         for (at, uid) in new.list(&format!("/status/uncountedTerminatedPods/{key}")).enumerate() {
             let field = format!("status.uncountedTerminatedPods.{key}[{at}]");
             let text = uid.as_str().unwrap_or_default();
             if text.is_empty() {
                 errors.push(FieldError::invalid_text(field, "", "must not be empty"));
-            } else if seen.contains(&text) {
+            } else if !seen.insert(text) {
                 errors.push(FieldError::duplicate(field, uid));
-            } else {
-                seen.push(text);
             }
         }
     }
@@ -246,15 +246,26 @@ fn conditions(why: &str) -> FieldError {
     FieldError::new(FieldErrorType::Invalid, CONDITIONS, format!("Invalid value: {why}"))
 }
 
-/// Returns the first index that both texts contain. Intervals that cannot be parsed are ignored.
+/// Returns the first index that both texts contain. Intervals that cannot be parsed are ignored. As in kube-apiserver,
+/// each interval is visited once, so overlaps of unsorted intervals can be missed.
 fn first_overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
-    let read = |text: &str| -> Vec<(i64, i64)> {
-        text.split(',').filter_map(|part| interval(part, completions).ok()).collect()
-    };
-    let (completed, failed) = (read(completed), read(failed));
-    let pairs = completed.iter().flat_map(|one| failed.iter().map(move |other| (one, other)));
-    let overlaps = pairs.filter(|((from, to), (first, last))| from <= last && first <= to);
-    overlaps.map(|((from, _), (first, _))| *from.max(first)).min()
+    let mut completed = intervals(completed, completions).peekable();
+    let mut failed = intervals(failed, completions).peekable();
+    while let (Some(&(from, to)), Some(&(first, last))) = (completed.peek(), failed.peek()) {
+        if from <= last && first <= to {
+            return Some(from.max(first));
+        }
+        if from <= first {
+            completed.next();
+        } else {
+            failed.next();
+        }
+    }
+    None
+}
+
+fn intervals(text: &str, completions: i64) -> impl Iterator<Item = (i64, i64)> {
+    text.split(',').filter_map(move |part| interval(part, completions).ok())
 }
 
 #[cfg(test)]

@@ -178,10 +178,13 @@ fn scope_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let outside = out_of_scope(object);
     for scope in &scopes {
-        errors.extend((!SCOPES.contains(scope)).then(|| error("unsupported scope")));
-        errors.extend(
-            (0..outside.get(scope).copied().unwrap_or(0)).map(|_| error("unsupported scope applied to resource")),
-        );
+        // Each error contains all scopes, so format only errors that are added.
+        if !SCOPES.contains(scope) {
+            errors.add(|| error("unsupported scope"));
+        }
+        for _ in 0..outside.get(scope).copied().unwrap_or(0) {
+            errors.add(|| error("unsupported scope applied to resource"));
+        }
     }
     errors.extend((0..conflicts(&scopes)).map(|_| error("conflicting scopes")));
     errors
@@ -196,6 +199,10 @@ fn selector_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let (mut scopes, counts) = (Vec::new(), out_of_scope(object));
     for expression in object.list("/spec/scopeSelector/matchExpressions") {
+        // Errors can contain the whole selector, so do not format any that cannot be added.
+        if errors.is_full() {
+            break;
+        }
         let (scope, operator) = (expression.text("/scopeName"), expression.text("/operator"));
         let some = expression.list("/values").next().is_some();
         let selector = &object["spec"]["scopeSelector"];

@@ -56,7 +56,8 @@ fn resource_rule_errors(rule: Check<'_>) -> Check<'_> {
         lonely_wildcard(rule, field, many)
     });
     let namespaces: Vec<&str> = texts(rule.object(), "namespaces");
-    let wrong = namespaces.iter().enumerate().filter(|_| !namespaces.contains(&"*"));
+    let has_wildcard = namespaces.contains(&"*");
+    let wrong = namespaces.iter().enumerate().filter(|_| !has_wildcard);
     let wrong: Vec<_> = wrong
         .flat_map(|(at, namespace)| {
             let field = rule.path(&format!("namespaces[{at}]"));
@@ -77,10 +78,11 @@ fn non_resource_rule_errors(rule: Check<'_>) -> Check<'_> {
     let rule = verb_errors(rule).required_because(URLS, "nonResourceURLs must contain at least one value");
     let rule = lonely_wildcard(rule, URLS, "non-resource URLs");
     let paths: Vec<&str> = texts(rule.object(), URLS);
+    let has_wildcard = paths.contains(&"*");
     let wrong: Vec<_> = paths
         .iter()
         .enumerate()
-        .filter(|_| !paths.contains(&"*"))
+        .filter(|_| !has_wildcard)
         .filter_map(|(at, path)| {
             let field = rule.path(&format!("{URLS}[{at}]"));
             path_error(path).map(|why| FieldError::invalid_text(field, path, why))

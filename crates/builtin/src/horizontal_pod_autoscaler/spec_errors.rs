@@ -29,6 +29,8 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     // An update may keep an invalid scale target.
     let known_target = is_unchanged("/spec/scaleTargetRef/kind") && is_unchanged("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
+    // An update of an autoscaler with an invalid `describedObject.apiVersion` may contain further ones.
+    let was_odd = old.is_some_and(has_invalid_object);
     Check::of(object)
         .at_least("spec.minReplicas", bound)
         .required_if(most == 0, "spec.maxReplicas", "must be set and greater than 0")
@@ -37,7 +39,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
             FieldError::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`")
         })
         .inside("spec.scaleTargetRef", |target| reference(target, known_target, groupless))
-        .each("spec.metrics", |one, _| metric(one, old))
+        .each("spec.metrics", |one, _| metric(one, was_odd))
         .refuse(least == Some(0) && !outside, || {
             let why = "must specify at least one Object or External metric to support scaling to zero replicas";
             FieldError::forbidden("spec.metrics", why)
@@ -62,7 +64,7 @@ fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     check.invalid_text_if(why.is_some(), "apiVersion", version, why.unwrap_or_default())
 }
 
-fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
+fn metric(check: Check<'_>, was_odd: bool) -> Check<'_> {
     let object = check.object();
     let kind = object.text("/type");
     let known: Vec<&str> = METRIC_TYPES.iter().map(|(kind, _)| *kind).collect();
@@ -72,7 +74,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     let mut check =
         check.required_because("type", "must specify a metric source type").refuse(expected.is_none(), unknown);
     if let Some(first) = there.first() {
-        check = check.inside(first, |check| source(check, first, old));
+        check = check.inside(first, |check| source(check, first, was_odd));
     }
     // As in kube-apiserver, the metric type and the metric source are checked separately.
     check = match expected {
@@ -85,7 +87,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     further.fold(check, |check, source| check.forbidden_if(true, *source, "must populate the given metric source only"))
 }
 
-fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
+fn source<'a>(check: Check<'a>, kind: &str, was_odd: bool) -> Check<'a> {
     let has_target_field = |key: &str| check.object().has(&format!("/target/{key}"));
     let (value, average, share) =
         (has_target_field("value"), has_target_field("averageValue"), has_target_field("averageUtilization"));
@@ -94,7 +96,6 @@ fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
     };
     match kind {
         "object" => {
-            let was_odd = old.is_some_and(has_invalid_object);
             let check = check.inside("describedObject", |object| reference(object, was_odd, true));
             let check = measured(check).inside("target", target);
             need(check, value || average, "averageValue", "must set either a target value or averageValue")

@@ -8,7 +8,7 @@ use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 
 use crate::core::pod::volume_plugins::driver_errors;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub(crate) struct CsiNode;
 
@@ -32,11 +32,12 @@ impl Strategy for CsiNode {
     /// A driver cannot change, except for the number of its volumes.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = self.validate_create(new);
-        for before in old.list("/spec/drivers") {
-            for driver in new.list("/spec/drivers").filter(|driver| driver.text("/name") == before.text("/name")) {
-                if ["nodeID", "topologyKeys"].iter().any(|field| part(driver, field) != part(before, field)) {
-                    errors.push(FieldError::invalid("spec.drivers", driver, "field is immutable"));
-                }
+        // The names of stored drivers are unique.
+        let before: HashMap<_, _> = old.list("/spec/drivers").map(|driver| (driver.text("/name"), driver)).collect();
+        for driver in new.list("/spec/drivers") {
+            let Some(before) = before.get(driver.text("/name")) else { continue };
+            if ["nodeID", "topologyKeys"].iter().any(|field| part(driver, field) != part(before, field)) {
+                errors.push(FieldError::invalid("spec.drivers", driver, "field is immutable"));
             }
         }
         errors

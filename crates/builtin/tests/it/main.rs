@@ -2,6 +2,7 @@
 
 mod error_order;
 mod field_selectors;
+mod growth;
 mod object_meta;
 mod registry_of_kinds;
 mod size;

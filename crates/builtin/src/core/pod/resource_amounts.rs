@@ -63,8 +63,8 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
 /// Validates the claims that the resources of a container or a pod use. `path` is the path of the resources.
 fn claim_errors(resources: &Json, claims: &PodClaims<'_>, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // The names of claims that are used as a whole, and the names and requests of the others.
-    let (mut whole, mut parts) = (HashSet::new(), HashSet::new());
+    // The names of claims that are used as a whole, the names of the others, and their names with their requests.
+    let (mut whole, mut partial, mut parts) = (HashSet::new(), HashSet::new(), HashSet::new());
     for (at, claim) in resources.list("/claims").enumerate() {
         let (name, request, field) = (claim.text("/name"), claim.text("/request"), format!("{path}.claims[{at}]"));
         if name.is_empty() {
@@ -74,11 +74,12 @@ fn claim_errors(resources: &Json, claims: &PodClaims<'_>, path: &str) -> FieldEr
         if whole.contains(name) {
             errors.push(FieldError::duplicate(&field, &name.into()));
         } else if request.is_empty() {
-            errors.duplicate_if(parts.iter().any(|(claim, _)| *claim == name), &field, &name.into());
+            errors.duplicate_if(partial.contains(name), &field, &name.into());
             whole.insert(name);
         } else {
             let why = name_errors(NameRule::Label, request, false);
             errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{field}.request"), request, why)));
+            partial.insert(name);
             errors.duplicate_if(!parts.insert((name, request)), &field, &format!("{name}/{request}").into());
         }
         if !claims.names.contains(name) {

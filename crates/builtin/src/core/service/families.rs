@@ -119,8 +119,11 @@ fn infer(object: &mut Json) -> FieldErrors {
         match family_of(address) {
             Some(CLUSTER_FAMILY) => families.push(CLUSTER_FAMILY.into()),
             Some(family) => {
-                let why = format!("{family} is not configured on this cluster");
-                errors.push(FieldError::invalid(format!("{CLUSTER_IPS}[{at}]"), &all, why));
+                // Each error contains all addresses, so format only errors that are added.
+                errors.add(|| {
+                    let why = format!("{family} is not configured on this cluster");
+                    FieldError::invalid(format!("{CLUSTER_IPS}[{at}]"), &all, why)
+                });
             }
             None => {}
         }
