@@ -44,6 +44,7 @@ mod fields;
 mod finding;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod go_base64;
 mod go_json;
 mod object_sink;
 pub mod openapi;
@@ -63,6 +64,7 @@ pub use decode::{
 pub use decoded::{BodyError, Decoded};
 pub use document::JsonNode;
 pub use finding::{StrictFinding, push_finding};
+pub use go_base64::decode_base64;
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
 /// The maximum nesting depth of lists and objects in a request body. Functions that read, write or drop a value are

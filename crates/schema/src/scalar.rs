@@ -1,12 +1,11 @@
 //! Reads scalar values and formats them like Go.
 
-use std::borrow::Cow;
-
+use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use base64::{DecodeError, Engine as _};
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use pintle_json::Json;
 
+use super::go_base64::decode_base64;
 use super::quantity;
 use super::sink::Primitive;
 use super::types::Scalar;
@@ -63,7 +62,7 @@ impl Scalar {
             (Self::Quantity | Self::ResourceQuantity, Primitive::Number(number)) => self.amount(&number.to_string()),
             (Self::Time, Primitive::Text(text)) => time(&text),
             (Self::MicroTime, Primitive::Text(text)) => micro_time(&text),
-            (Self::Bytes, Primitive::Text(text)) => bytes(text),
+            (Self::Bytes, Primitive::Text(text)) => bytes(&text),
             (_, found) => Err(ScalarError::Type(found)),
         }
     }
@@ -85,68 +84,109 @@ fn whole(found: &Primitive<'_>) -> Option<i64> {
     }
 }
 
-/// Validates base64 text and removes its line breaks.
-fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
-    if text.contains(['\r', '\n']) {
-        text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    }
-    match STANDARD.decode(&*text) {
-        Ok(_) => Ok(text.into()),
-        Err(DecodeError::InvalidByte(at, _)) => {
-            Err(ScalarError::Form(format!("illegal base64 data at input byte {at}")))
-        }
-        // Go reports the start of the incomplete group of four characters.
-        Err(_) => Err(ScalarError::Form(format!("illegal base64 data at input byte {}", text.len() / 4 * 4))),
-    }
+/// Validates base64 text, and encodes the bytes again, like Go. Go accepts line breaks and unused bits, but does not
+/// write them.
+fn bytes(text: &str) -> Result<Json, ScalarError<'static>> {
+    decode_base64(text).map(|bytes| STANDARD.encode(bytes).into()).map_err(ScalarError::Form)
 }
 
 /// Parses an RFC 3339 time and drops fractions of a second.
 fn time(text: &str) -> Result<Json, ScalarError<'static>> {
-    let stamp = stamp(text)?;
+    let stamp = stamp(text, SECONDS)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
     Ok(whole.to_string().into())
 }
 
 /// Parses an RFC 3339 time with exactly six fractional digits.
 fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
-    let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
-    if digits != 6 {
-        return Err(unparsable(text, "2006-01-02T15:04:05.000000Z07:00"));
+    Ok(format!("{:.6}", stamp(text, MICROSECONDS)?).into())
+}
+
+/// Go's layout of a time with a precision of seconds.
+const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
+
+/// Go's layout of a time with a precision of microseconds.
+const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
+
+fn stamp(text: &str, layout: &str) -> Result<Timestamp, ScalarError<'static>> {
+    // jiff accepts texts that Go does not, such as times without seconds.
+    match time_fault(text, layout) {
+        Some(fault) => Err(unparsable(text, layout, fault)),
+        None => text.parse().map_err(|_| unparsable(text, layout, TimeFault::OutOfRange("day"))),
     }
-    let stamp =
-        stamp(text)?.round(Unit::Microsecond).map_err(|_| unparsable(text, "2006-01-02T15:04:05.000000Z07:00"))?;
-    Ok(format!("{stamp:.6}").into())
 }
 
-fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
-    let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // jiff accepts some texts that RFC 3339 does not allow: a space instead of the `T`, times without
-    // seconds, and zones in brackets.
-    let strict =
-        text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
-    if strict { text.parse().map_err(|_| unparsable()) } else { Err(unparsable()) }
+/// Returns Go's error message for a time that it cannot parse.
+fn unparsable(text: &str, layout: &str, fault: TimeFault<'_>) -> ScalarError<'static> {
+    let fault = match fault {
+        TimeFault::Unparsable(rest, element) => format!(" as {layout:?}: cannot parse {rest:?} as {element:?}"),
+        TimeFault::OutOfRange(part) => format!(": {part} out of range"),
+        TimeFault::ExtraText(rest) => format!(": extra text: {rest:?}"),
+    };
+    ScalarError::Form(format!("parsing time {text:?}{fault}"))
 }
 
-fn unparsable(text: &str, layout: &str) -> ScalarError<'static> {
-    let (rest, element) = unparsable_part(text, layout);
-    ScalarError::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"))
+/// The first reason why Go cannot parse a time.
+enum TimeFault<'a> {
+    /// The rest of the text, and the element of the layout that it does not start with.
+    Unparsable(&'a str, &'static str),
+    /// The part of the time that is out of range.
+    OutOfRange(&'static str),
+    /// The text after the time.
+    ExtraText(&'a str),
 }
 
-/// Returns the rest of the text from which Go cannot parse the next element of the layout, and this element.
-fn unparsable_part<'a>(text: &'a str, layout: &str) -> (&'a str, &'static str) {
-    const ELEMENTS: [&str; 11] = ["2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05"];
-    let fraction = layout.contains(".000000").then_some(".000000");
+/// Returns the first fault of a time, except for a day that its month does not have.
+fn time_fault<'a>(text: &'a str, layout: &str) -> Option<TimeFault<'a>> {
+    const ELEMENTS: [(&str, &str, u32); 11] = [
+        ("2006", "", 0),
+        ("-", "", 0),
+        ("01", "month", 12),
+        ("-", "", 0),
+        ("02", "", 0),
+        ("T", "", 0),
+        ("15", "hour", 23),
+        (":", "", 0),
+        ("04", "minute", 59),
+        (":", "", 0),
+        ("05", "second", 59),
+    ];
+    let has_fraction = layout == MICROSECONDS;
     let mut rest = text;
-    for element in ELEMENTS.into_iter().chain(fraction) {
-        let is_digit =
-            |(wanted, found): (u8, u8)| if wanted.is_ascii_digit() { found.is_ascii_digit() } else { wanted == found };
-        let fits = rest.len() >= element.len() && element.bytes().zip(rest.bytes()).all(is_digit);
-        match rest.get(element.len()..).filter(|_| fits) {
-            Some(after) => rest = after,
-            None => return (rest, element),
+    for (element, part, most) in ELEMENTS.into_iter().chain(has_fraction.then_some((".000000", "", 0))) {
+        let Some((found, after)) = element_of(rest, element) else {
+            return Some(TimeFault::Unparsable(rest, element));
+        };
+        let least = u32::from(part == "month");
+        if !part.is_empty() && found.parse().is_ok_and(|number: u32| number < least || number > most) {
+            return Some(TimeFault::OutOfRange(part));
         }
+        rest = after;
     }
-    (rest, "Z07:00")
+    // Go accepts a fraction that the layout does not contain.
+    if let Some(digits) = rest.strip_prefix('.').filter(|digits| digits.starts_with(|c: char| c.is_ascii_digit()))
+        && !has_fraction
+    {
+        rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    let zone = match rest.strip_prefix('Z') {
+        Some(extra) => Some(("00:00", extra)),
+        None => rest.strip_prefix(['+', '-']).and_then(|offset| element_of(offset, "07:00")),
+    };
+    match zone {
+        None => Some(TimeFault::Unparsable(rest, "Z07:00")),
+        Some((offset, _)) if offset[..2] > *"24" => Some(TimeFault::OutOfRange("time zone offset hour")),
+        Some((_, "")) => None,
+        Some((_, extra)) => Some(TimeFault::ExtraText(extra)),
+    }
+}
+
+/// Splits `text` after an element of a layout. A digit of the element stands for any digit.
+fn element_of<'a>(text: &'a str, element: &str) -> Option<(&'a str, &'a str)> {
+    let (found, after) = text.split_at_checked(element.len())?;
+    let fits =
+        |(wanted, found): (u8, u8)| if wanted.is_ascii_digit() { found.is_ascii_digit() } else { wanted == found };
+    element.bytes().zip(found.bytes()).all(fits).then_some((found, after))
 }
 
 #[cfg(test)]
@@ -180,6 +220,7 @@ mod tests {
             (Scalar::MicroTime, json!("2024-01-02T03:04:05.123Z"), None),
             (Scalar::MicroTime, json!(""), None),
             (Scalar::Bytes, json!("aGk="), Some(json!("aGk="))),
+            (Scalar::Bytes, json!("aG\nl="), Some(json!("aGk="))),
             (Scalar::Bytes, json!("aGk"), None),
             (Scalar::Bool, json!("true"), None),
         ] {
@@ -198,17 +239,26 @@ mod tests {
             ("2026-01-01", "", "T"),
             ("2026-1-01T00:00:00Z", "1-01T00:00:00Z", "01"),
             ("2026-01-01T00:00:00", "", "Z07:00"),
+            ("2026-01-01T00:00:00.5X", "X", "Z07:00"),
+            ("2026-01-01T00:00:00+0100", "+0100", "Z07:00"),
         ] {
             let expected = format!("cannot parse {rest:?} as {element:?}");
             assert!(matches!(time(text), Err(ScalarError::Form(why)) if why.ends_with(&expected)), "{text}");
+        }
+        for (text, expected) in [
+            ("2026-13-01T00:00:00Z", "month out of range"),
+            ("2026-02-30T00:00:00Z", "day out of range"),
+            ("2026-02-01T24:00:00Z", "hour out of range"),
+            ("2026-02-01T23:59:60Z", "second out of range"),
+            ("2026-02-01T00:00:00Za", "extra text: \"a\""),
+            ("2026-02-01T00:00:00+25:00", "time zone offset hour out of range"),
+        ] {
+            let expected = format!("parsing time {text:?}: {expected}");
+            assert!(matches!(time(text), Err(ScalarError::Form(why)) if why == expected), "{text}");
         }
         let without_fraction = micro_time("2026-01-01T00:00:00Z");
         assert!(
             matches!(without_fraction, Err(ScalarError::Form(why)) if why.ends_with("cannot parse \"Z\" as \".000000\""))
         );
-        for (text, at) in [("a b", 1), ("Failed", 4), ("YQ", 0)] {
-            let expected = format!("illegal base64 data at input byte {at}");
-            assert!(matches!(bytes(text.into()), Err(ScalarError::Form(why)) if why == expected), "{text}");
-        }
     }
 }

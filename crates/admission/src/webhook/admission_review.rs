@@ -1,9 +1,8 @@
 //! Admission webhook reviews.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use pintle_json::Json;
 use pintle_meta::Status;
+use pintle_schema::decode_base64;
 
 use super::{ReviewVersion, review_body};
 
@@ -85,11 +84,7 @@ fn call_failed(why: &str) -> String {
 }
 
 fn patch_of(response: &Json) -> Result<Vec<u8>, String> {
-    let text = response.text("/patch");
-    STANDARD.decode(text).map_err(|error| match error {
-        base64::DecodeError::InvalidByte(at, _) => format!("illegal base64 data at input byte {at}"),
-        _ => format!("illegal base64 data at input byte {}", text.len()),
-    })
+    decode_base64(response.text("/patch"))
 }
 
 fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Result<(), String> {
