@@ -47,12 +47,7 @@ pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
 pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
-    let prefix_errors = if kind.flags.accepts_any_name_prefix {
-        FieldErrors::default()
-    } else {
-        prefix(kind.flags.name_rule, metadata)
-    };
-    let mut errors = prefix_errors.and(names(kind.flags.name_rule, metadata));
+    let mut errors = prefix_of(kind, metadata).and(names(kind.flags.name_rule, metadata));
     errors.required_if(metadata["name"].text("").is_empty(), "metadata.name", "name or generateName is required");
     errors.extend(contents(kind, metadata));
     errors
@@ -78,7 +73,7 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
     let (new, old) = (members(new), members(old));
     let changes: FieldErrors = [update(&new, &old), common(&new)].into_iter().flatten().collect();
     let plain = kind.plain_finalizers();
-    let whole = || prefix(kind.flags.name_rule, &new).and(contents(kind, &new));
+    let whole = || prefix_of(kind, &new).and(contents(kind, &new));
     let update = || -> FieldErrors { [changes.clone(), standard(plain, &new)].into_iter().flatten().collect() };
     let generic =
         [prefix(NameRule::PathSegment, &new), common(&new), qualified(&new), exclusive(&new), changes.clone()];
@@ -126,6 +121,11 @@ pub fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Validates `generateName` by the rule of the kind.
+fn prefix_of(kind: &Kind, metadata: &Map) -> FieldErrors {
+    if kind.flags.accepts_any_name_prefix { FieldErrors::default() } else { prefix(kind.flags.name_rule, metadata) }
 }
 
 fn prefix(rule: NameRule, metadata: &Map) -> FieldErrors {

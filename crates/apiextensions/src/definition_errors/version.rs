@@ -74,7 +74,9 @@ fn parts(versions: &[&Json]) -> FieldErrors {
         if let Some(schema) = version.at(SCHEMA).filter(|schema| !schema.is_null()) {
             let is_hoisted = path == HOISTED;
             let has_status = |version: &Json| version.has("/subresources/status");
-            if if is_hoisted { versions.iter().any(|version| has_status(version)) } else { has_status(version) } {
+            let has_status =
+                if is_hoisted { versions.iter().any(|version| has_status(version)) } else { has_status(version) };
+            if has_status {
                 errors.extend(root_error(schema, &path));
             }
             errors.extend(structure::all(schema, &path, &mut patterns, &mut steps));

@@ -44,7 +44,7 @@ impl Registry {
             if generate {
                 metadata_mut(&mut new).set("name", by.requester().generated_name(names, || self.generated_name(&base)));
             } else if target.kind.flags.gets_random_name && metadata::name(&new).is_empty() {
-                metadata_mut(&mut new).set("name", self.uuid());
+                metadata_mut(&mut new).set("name", by.requester().generated_name(names, || self.uuid()));
             }
             let named = RequestTarget { name: metadata::name(&new).into(), ..target.clone() };
             match self.try_create(How::Post, target, Received { object: new, ..received.clone() }, by)? {

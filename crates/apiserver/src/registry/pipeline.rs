@@ -32,7 +32,8 @@ impl Registry {
         write.has_labels = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.set_defaults(&mut write.new);
         write.track();
-        let managed = write.by.requester().webhooks().map(|_| write.new.at("/metadata/managedFields").cloned());
+        let is_mutable = write.by.requester().webhooks().is_some() || !self.policies.mutating(&self.db).is_empty();
+        let managed = is_mutable.then(|| write.new.at("/metadata/managedFields").cloned());
         self.admit(write)?;
         managed.into_iter().for_each(|before| write.by.restore_malformed(&mut write.new, before));
         write.target.settle_namespace(&mut write.new)?;

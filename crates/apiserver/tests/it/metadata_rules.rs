@@ -201,6 +201,20 @@ async fn cause_fields_match_kube_apiserver() {
     assert_eq!(fields(CONFIG_MAPS, json!({"metadata": {"generateName": "A-"}})).await, ["metadata.name"]);
 }
 
+/// The declarative validation of some kinds ignores `generateName`.
+#[tokio::test]
+async fn kind_that_accepts_any_prefix_can_be_updated() {
+    let server = server().await;
+    let path = "/apis/resource.k8s.io/v1/deviceclasses";
+    let class = json!({"metadata": {"name": "a", "generateName": "A-"}, "spec": {}});
+    let created = call(&server, Method::POST, path, class).await;
+    assert_eq!(created.code, 201, "{:?}", created.body);
+    let mut class = created.body;
+    class["metadata"]["labels"] = json!({"a": "b"});
+    let updated = call(&server, Method::PUT, &format!("{path}/a"), class).await;
+    assert_eq!((updated.code, updated.body.text("/metadata/labels/a")), (200, "b"), "{:?}", updated.body);
+}
+
 #[tokio::test]
 async fn generated_names_made_of_other_fields_are_checked() {
     let server = server().await;

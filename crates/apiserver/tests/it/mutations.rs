@@ -63,6 +63,16 @@ async fn mutation_leaves_no_empty_managed_fields() {
     }
 }
 
+#[tokio::test]
+async fn mutation_cannot_make_managed_fields_malformed() {
+    let server = server().await;
+    let set = "[JSONPatch{op: 'add', path: '/metadata/managedFields', value: [{'operation': 'Other'}]}]";
+    mutating(&server, "malformed", "Never", patch(set), json!({})).await;
+    let made = post(&server, CONFIG_MAPS, json!({"metadata": {"name": "m"}, "data": {"x": "1"}})).await;
+    let managed: Vec<_> = made.list("/metadata/managedFields").map(|entry| entry.text("/operation")).collect();
+    assert_eq!(managed, ["Update"], "{made}");
+}
+
 /// In a JSON patch, but not in an apply configuration, kube-apiserver converts values to JSON.
 #[tokio::test]
 async fn apply_configuration_with_a_duration_is_refused() {

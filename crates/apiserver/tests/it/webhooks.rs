@@ -351,6 +351,20 @@ async fn object_has_one_uid_in_all_reviews() {
     assert!(mutating.requests()[0]["object"]["metadata"]["uid"].is_null());
 }
 
+/// A LimitRange without a name gets a random name, which all attempts to create it share.
+#[tokio::test]
+async fn webhook_is_called_once_for_a_random_name() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": true})).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let rules =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["limitranges"]}]);
+    register(&server, VALIDATING, webhook.client_config(), json!({"rules": rules})).await;
+    let limits = json!({"spec": {"limits": [{"type": "Pod"}]}});
+    let created = support::call(&server, Method::POST, "/api/v1/namespaces/default/limitranges", limits).await;
+    assert_eq!((created.code, webhook.requests().len()), (201, 1), "{:?}", created.body);
+    assert_eq!(webhook.requests()[0]["object"]["metadata"]["name"], created.body["metadata"]["name"]);
+}
+
 #[tokio::test]
 async fn webhook_that_accepts_no_connection_fails_within_its_timeout() {
     // The listener never accepts a connection, so the TLS handshake never ends.

@@ -106,7 +106,7 @@ impl AccessReview {
                 })
             })
             .inside("spec.resourceAttributes.labelSelector", |selector| {
-                selector_errors(selector).each("requirements", |requirement, _| label_errors(requirement))
+                selector_errors(selector).each("requirements", |requirement, _| label_requirement_errors(requirement))
             })
             .refuse(described, || {
                 let why = if local { "must be empty except for namespace" } else { "must be empty" };
@@ -149,7 +149,7 @@ fn value_count_errors(requirement: Check<'_>) -> Check<'_> {
         .forbidden_if(exists && count > 0, "values", forbidden)
 }
 
-fn label_errors(requirement: Check<'_>) -> Check<'_> {
+fn label_requirement_errors(requirement: Check<'_>) -> Check<'_> {
     let path = requirement.path("values");
     let values = requirement.object()["values"].as_array().into_iter().flatten();
     let values = values.map(|value| value.as_str().unwrap_or_default()).enumerate();

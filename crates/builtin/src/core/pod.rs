@@ -104,20 +104,15 @@ impl Strategy for Pod {
         pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
         match subresource {
             Subresource::Status => {
-                for field in ["ownerReferences", "deletionTimestamp"] {
-                    set_metadata(pod, field, old["metadata"][field].clone());
-                }
-                if let Some(Json::Object(metadata)) = pod.get_mut("metadata") {
-                    metadata.retain(|_, value| !value.is_null());
-                }
+                keep_metadata(pod, old, &["ownerReferences", "deletionTimestamp"]);
                 mutable::keep_class(pod, old);
             }
             Subresource::EphemeralContainers => {
-                keep_metadata(pod, old);
+                keep_metadata(pod, old, OTHER_METADATA);
                 mutable::take_ephemeral_containers(pod, old);
             }
             Subresource::Resize => {
-                keep_metadata(pod, old);
+                keep_metadata(pod, old, OTHER_METADATA);
                 resize::take_resources(pod, old);
             }
             _ => restore_member(pod, old, "status"),
@@ -242,9 +237,12 @@ fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
 
-/// Restores the metadata that a write of a subresource must not change.
-fn keep_metadata(pod: &mut Json, old: &Json) {
-    for field in ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"] {
+/// The metadata that a write of the subresources `ephemeralcontainers` and `resize` must not change.
+const OTHER_METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];
+
+/// Restores these fields of the metadata.
+fn keep_metadata(pod: &mut Json, old: &Json, fields: &[&'static str]) {
+    for &field in fields {
         set_metadata(pod, field, old["metadata"][field].clone());
     }
     if let Some(Json::Object(metadata)) = pod.get_mut("metadata") {

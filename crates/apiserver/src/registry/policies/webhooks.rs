@@ -117,7 +117,8 @@ fn matched(
         return Ok(None);
     }
     let review = admission_review(webhook.review_version, &variables.admission_request());
-    let id = format!("{run}/{}/{}", webhook.id.0, webhook.id.1);
+    let (configuration, at) = &webhook.id;
+    let id = format!("{run}/{configuration}/{at}");
     Ok(Some((kind, WebhookCall { id, client: webhook.client.clone(), review })))
 }
 

@@ -9,7 +9,8 @@ use super::{qos, spec};
 const KEYS: [&str; 2] = ["containers", "initContainers"];
 
 /// Restores all parts of the old object except the resources and the resize policies of its containers. If the
-/// containers are not the same, keeps the spec, because the validation reports an error.
+/// containers have other names or another order, keeps the containers of the request, so that the validation reports
+/// the change.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -20,12 +21,14 @@ pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     }
     restore_member(spec, &new["spec"], "resources");
     for key in KEYS {
-        for container in spec.items_mut(key) {
-            let sent = new.list(&format!("/spec/{key}")).find(|sent| sent.text("/name") == container.text("/name"));
-            if let Some(sent) = sent {
-                restore_member(container, sent, "resources");
-                restore_member(container, sent, "resizePolicy");
-            }
+        let path = format!("/spec/{key}");
+        if new.list(&path).zip(old.list(&path)).any(|(new, old)| new.text("/name") != old.text("/name")) {
+            restore_member(spec, &new["spec"], key);
+            continue;
+        }
+        for (container, sent) in spec.items_mut(key).zip(new.list(&path)) {
+            restore_member(container, sent, "resources");
+            restore_member(container, sent, "resizePolicy");
         }
     }
 }
@@ -121,5 +124,18 @@ mod tests {
         }
         take_resources(&mut two, &old);
         assert!(errors(&two, &old).iter().any(|error| error.field == "spec.containers"));
+    }
+
+    #[test]
+    fn resize_does_not_rename_or_move_containers() {
+        let container = |name: &str| json!({"name": name, "image": "i", "resources": {"requests": {"cpu": "1"}}});
+        let pod = |names: [&str; 2]| json!({"spec": {"containers": names.map(container)}, "status": {"qosClass": "Burstable"}});
+        let old = pod(["a", "b"]);
+        for (names, is_accepted) in [(["a", "b"], true), (["a", "c"], false), (["b", "a"], false)] {
+            let mut new = pod(names);
+            take_resources(&mut new, &old);
+            let fields = errors(&new, &old).fields();
+            assert_eq!(!fields.iter().any(|field| field == "spec"), is_accepted, "{names:?}: {fields:?}");
+        }
     }
 }

@@ -130,7 +130,7 @@ fn user_name_faults(name: &str) -> Vec<&'static str> {
     const MAX_USER: usize = 104;
     match name.split('\\').collect::<Vec<_>>()[..] {
         [""] => vec![" cannot be an empty string"],
-        _ if name.chars().any(char::is_control) => vec![" cannot contain control characters"],
+        _ if name.chars().any(|c| c.is_ascii_control()) => vec![" cannot contain control characters"],
         [.., domain, user] if name.matches('\\').count() == 1 => {
             let long = (domain.len() >= MAX_DOMAIN).then_some("'s Domain length must be under 256 characters");
             long.into_iter().chain(plain_user_faults(user, MAX_USER)).collect()
