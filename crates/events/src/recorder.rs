@@ -89,7 +89,7 @@ impl EventRecorder {
                 text.push_str(with);
             }
         };
-        let now = Timestamp::now();
+        let Time(now) = Time::now();
         event.types = TypeMeta { api_version: "v1".into(), kind: "Event".into() };
         fill(&mut event.metadata.namespace, &event.involved_object.namespace);
         fill(&mut event.metadata.namespace, "default");

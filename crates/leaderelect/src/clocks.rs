@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use pintle_meta::Time;
 use tokio::time::Instant;
 
 /// A reading of all clocks.
@@ -158,7 +159,7 @@ impl Default for SystemClocks {
 impl Clocks for SystemClocks {
     fn now(&self) -> Now {
         let monotonic = self.start.elapsed();
-        Now { boot: since_boot().unwrap_or(monotonic), monotonic, wall: Timestamp::now() }
+        Now { boot: since_boot().unwrap_or(monotonic), monotonic, wall: Time::now().0 }
     }
 }
 

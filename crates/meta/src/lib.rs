@@ -58,6 +58,7 @@ mod seams;
 mod selector;
 mod status;
 mod sync;
+mod test_clock;
 mod time;
 mod watch;
 mod watch_event_type;
@@ -103,6 +104,7 @@ pub mod __private {
     pub use crate::null::or_empty;
     pub use crate::selector::{is_word, quoted};
     pub use crate::sync::{Mutex, RwLock};
+    pub use crate::test_clock::TestClock;
 }
 
 // Runs the README examples as doc tests.

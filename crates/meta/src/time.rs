@@ -8,6 +8,8 @@ use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::test_clock::now;
+
 /// A timestamp that is serialized with a precision of seconds, like Kubernetes' `metav1.Time`. The format is RFC 3339
 /// in UTC, such as `2026-11-20T08:30:00Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,7 +21,8 @@ pub struct Time(pub Timestamp);
 pub struct MicroTime(pub Timestamp);
 
 impl Time {
-    /// Returns the current time of the system clock.
+    /// Returns the current time of the system clock. In a run of a `pintle_testkit::Kit`, this function returns the time
+    /// of the run's server instead, which advances with the paused clock.
     ///
     /// # Examples
     ///
@@ -35,7 +38,7 @@ impl Time {
     /// assert!(ready.last_transition_time <= Some(Time::now()));
     /// ```
     pub fn now() -> Self {
-        Self(Timestamp::now())
+        Self(now())
     }
 
     /// Returns the time from `earlier` to this time, or zero if `earlier` is later.
@@ -76,9 +79,9 @@ impl Sub<Duration> for Time {
 }
 
 impl MicroTime {
-    /// Returns the current time of the system clock.
+    /// Returns the current time, like [`Time::now`].
     pub fn now() -> Self {
-        Self(Timestamp::now())
+        Self(now())
     }
 }
 

@@ -30,7 +30,8 @@ use crate::world::{Operator, Settings, World};
 
 /// The namespace of objects that do not specify a namespace, as in kubectl.
 const NAMESPACE: &str = "default";
-const START: Duration = Duration::from_secs(1_800_000_000);
+/// The server's time at the start of a run, since the Unix epoch.
+pub(crate) const START: Duration = Duration::from_secs(1_800_000_000);
 
 /// A running test cluster with an embedded server without a socket, the processes of an operator, and a user.
 /// [`Kit::run`](crate::Kit::run) creates a `Lab`.

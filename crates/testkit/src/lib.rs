@@ -72,7 +72,8 @@
 //!
 //! The client, informers, queues, leader election and reconcilers of the operator are real. The storage, admission,
 //! watches and garbage collection of the server are also real. Time, the network and the killing of processes are
-//! simulated. A killed process sends no further requests, but threads that it has started keep running.
+//! simulated. [`Time::now`](pintle_meta::Time::now) returns the simulated time, which is also the time of the server. A
+//! killed process sends no further requests, but threads that it has started keep running.
 //!
 //! # Guarantees
 //!

@@ -7,13 +7,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use pintle_meta::__private::Mutex;
+use pintle_meta::__private::{Mutex, TestClock};
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::quiet::discard_logs;
 use crate::journal::Journal;
+use crate::lab::START;
 use crate::violation::Violation;
 
 /// The stack size of each thread. The stack is large, because futures are large in unoptimized builds.
@@ -93,6 +94,9 @@ pub(super) fn block_on<R>(
     let stalled = CancellationToken::new();
     let _watchdog = watchdog(pulse, stall_limit, stalled.clone())?;
     runtime.block_on(async {
+        let start = Instant::now();
+        // The server of the run has the same time.
+        let _clock = TestClock::set(move || START + start.elapsed());
         let journal = Arc::new(Journal::new());
         tokio::select! {
             biased;

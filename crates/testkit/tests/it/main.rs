@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::print_stdout, reason = "reports of checks are for people")]
 
+mod expiry;
 mod failures;
 mod generated;
 mod patterns;
