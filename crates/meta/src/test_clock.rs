@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::Time;
-
 type ReadClock = Box<dyn Fn() -> Duration>;
 
 thread_local! {
@@ -15,8 +13,8 @@ thread_local! {
 
 /// Returns the current time of the system clock, or of the thread's [`TestClock`].
 pub(crate) fn now() -> Timestamp {
-    let since_epoch = |read: &ReadClock| Time(Timestamp::UNIX_EPOCH) + read();
-    CLOCK.with_borrow(|clock| clock.as_ref().map(since_epoch)).map_or_else(Timestamp::now, |time| time.0)
+    let time = |read: &ReadClock| Timestamp::UNIX_EPOCH.checked_add(read()).unwrap_or(Timestamp::MAX);
+    CLOCK.with_borrow(|clock| clock.as_ref().map(time)).unwrap_or_else(Timestamp::now)
 }
 
 /// Replaces the system clock of the current thread until the value is dropped. The replacement returns the time since the
@@ -42,7 +40,7 @@ impl Drop for TestClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MicroTime;
+    use crate::time::{MicroTime, Time};
 
     #[test]
     fn clock_of_a_thread_is_replaced_until_dropped() {

@@ -181,7 +181,7 @@ fn time_fault<'a>(text: &'a str, layout: &str) -> Option<TimeFault<'a>> {
     }
 }
 
-/// Splits `text` after an element of a layout. A digit of the element stands for any digit.
+/// Splits `text` after an element of a layout. A digit of the element matches any digit.
 fn element_of<'a>(text: &'a str, element: &str) -> Option<(&'a str, &'a str)> {
     let (found, after) = text.split_at_checked(element.len())?;
     let fits =

@@ -160,8 +160,8 @@ impl FieldErrors {
         self.add(|| error);
     }
 
-    /// Adds an error about an invalid string if `holds` is true, unless the size limit is reached. The path `field` is
-    /// converted to a string only if the error is added, and likewise in the other methods with a condition.
+    /// Adds an error about an invalid string if `holds` is true, unless the size limit is reached. Like all methods
+    /// with a condition, this method formats the path `field` only if it adds the error.
     pub fn invalid_text_if(&mut self, holds: bool, field: impl Into<String>, value: &str, why: impl fmt::Display) {
         if holds {
             self.add(|| FieldError::invalid_text(field, value, why));
