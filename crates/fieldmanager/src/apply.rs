@@ -18,7 +18,7 @@ use super::merge::{merge, remove};
 use super::path_element::PathElement;
 use super::set::Set;
 use super::tracking::{NEVER_TRACKED, record};
-use super::versions::{Differences, VersionView};
+use super::versions::{Differences, VersionView, cover_atomic_values};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -134,6 +134,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     let mut managers =
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &without_managed_fields(live);
+    cover_atomic_values(&mut managers, ctx);
     if managers.0.is_empty() {
         // If the fields have no owners yet, the manager `before-first-apply` becomes the owner of all existing fields.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };

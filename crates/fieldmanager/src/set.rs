@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_json::{Json, Map};
 use pintle_schema::Type;
 
+use super::compare::is_atomic;
 use super::path_element::PathElement;
 
 /// A set of field paths in an object, such as the paths that a manager owns.
@@ -191,6 +192,26 @@ impl Set {
             all.children.insert(step.clone(), below.with_named_fields(inner));
         }
         all
+    }
+
+    /// Replaces the paths below each atomic value by the path of the value. A set contains such paths if the value was
+    /// not atomic when the set was recorded. `ty` is the type of the value that contains the paths.
+    pub fn cover_atomic_values(&mut self, ty: &Type) {
+        let Self { members, children } = self;
+        children.retain(|step, below| {
+            let inner = match (step, ty) {
+                (PathElement::Field(name), ty) => ty.child(name),
+                (_, Type::List(list)) => Some(&list.item),
+                _ => None,
+            };
+            let Some(inner) = inner else { return true };
+            if is_atomic(inner) {
+                members.insert(step.clone());
+                return false;
+            }
+            below.cover_atomic_values(inner);
+            true
+        });
     }
 
     fn put(&mut self, step: PathElement, below: Self) {

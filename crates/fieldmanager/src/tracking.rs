@@ -9,7 +9,7 @@ use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
-use super::versions::Differences;
+use super::versions::{Differences, cover_atomic_values};
 
 /// Records the owners of the fields of `new` after a write other than an apply.
 ///
@@ -61,6 +61,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
 /// Makes the writing manager the only owner of all added and modified paths. Removed paths lose all of their owners.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
+    cover_atomic_values(managers, ctx);
     let found = Differences::between(old, new, managers, ctx);
     found.remove_from_others(managers, None);
     let mut changed = found.own.into_changed();

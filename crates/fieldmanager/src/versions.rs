@@ -8,7 +8,7 @@ use pintle_schema::Schema;
 
 use super::WriteContext;
 use super::compare::{Comparison, compare};
-use super::managers::{ManagerId, Managers};
+use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
@@ -54,6 +54,16 @@ impl Differences {
             }
             Some(id) == keep || !managed.set.is_empty()
         });
+    }
+}
+
+/// Adapts the owned paths to values that became atomic in a later schema: the owners of parts own the whole value.
+pub(super) fn cover_atomic_values(managers: &mut Managers, ctx: &WriteContext<'_>) {
+    for Managed { api_version, set, .. } in managers.0.values_mut() {
+        match VersionView::of(ctx, api_version) {
+            Some(view) => set.cover_atomic_values(view.schema.root()),
+            None => set.cover_atomic_values(ctx.schema.root()),
+        }
     }
 }
 

@@ -379,3 +379,42 @@ fn items_with_too_many_key_defaults_have_no_owner() {
         assert_eq!(owners(&new).len(), owned, "{items}");
     }
 }
+
+/// Returns the schema of a kind whose lists and maps are either granular or atomic.
+fn widget_schema(is_atomic: bool) -> Schema {
+    let (list, map) = if is_atomic { ("atomic", "atomic") } else { ("map", "granular") };
+    let text = json!({"type": "string"});
+    let item = json!({"type": "object", "properties": {"k": text}, "required": ["k"]});
+    let mut items = json!({"type": "array", "items": item, "x-kubernetes-list-type": list});
+    if !is_atomic {
+        items.set("x-kubernetes-list-map-keys", json!(["k"]));
+    }
+    let members = json!({"type": "object", "additionalProperties": text, "x-kubernetes-map-type": map});
+    let fields = json!({"type": "object", "properties": {"a": text}, "x-kubernetes-map-type": map});
+    let spec = json!({"type": "object", "properties": {"l": items, "m": members, "s": fields}});
+    Schema::custom("Widget", &json!({"type": "object", "properties": {"spec": spec}}))
+}
+
+#[test]
+fn owners_of_parts_own_values_that_become_atomic() {
+    let (granular, atomic) = (widget_schema(false), widget_schema(true));
+    let widget = |value: &str| {
+        json!({
+            "apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "a"},
+            "spec": {"l": [{"k": value}], "m": {value: "1"}, "s": {"a": value}},
+        })
+    };
+    let first = apply(None, &widget("x"), false, &context(&granular, "e.com/v1", "a")).unwrap().object;
+    let second = |force| apply(Some(&first), &widget("y"), force, &context(&atomic, "e.com/v1", "b"));
+    let conflicts = second(false).unwrap_err().to_string();
+    assert_eq!(conflicts, "Apply failed with 3 conflicts: conflicts with \"a\":\n- .spec.l\n- .spec.m\n- .spec.s");
+    let owned = json!({"f:spec": {"f:l": {}, "f:m": {}, "f:s": {}}});
+    let same = apply(Some(&first), &widget("x"), false, &context(&atomic, "e.com/v1", "b")).unwrap().object;
+    assert_eq!(owners(&same), [("a".into(), owned.clone()), ("b".into(), owned.clone())]);
+    assert_eq!(owners(&second(true).unwrap().object), [("b".into(), owned)]);
+
+    let mut updated = first.clone();
+    updated["metadata"].set("labels", json!({"l": "1"}));
+    track_update(Some(&first), &mut updated, &context(&atomic, "e.com/v1", "c"));
+    assert_eq!(owners(&updated)[0], owners(&same)[0]);
+}

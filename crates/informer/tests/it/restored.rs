@@ -112,7 +112,7 @@ fn gaps_between_lists_grow_to_two_hours() {
         let lists = quiet_day(lasts);
         assert!((12..=24).contains(&lists.len()), "{lasts:?}: {} lists", lists.len());
         let gaps: Vec<_> = lists.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(gaps[0] < 30 * MINUTE && gaps.is_sorted(), "{gaps:?}");
+        assert!(gaps[0] < 40 * MINUTE && gaps[..3].is_sorted_by(|one, next| one < next), "{gaps:?}");
         assert!(gaps[gaps.len() / 2..].iter().all(|gap| *gap >= 120 * MINUTE), "{gaps:?}");
     }
 }
