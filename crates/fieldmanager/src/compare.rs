@@ -99,11 +99,6 @@ pub(super) fn is_atomic_map(ty: &Type) -> bool {
     }
 }
 
-/// Returns `true` if all parts of a value of this type have the same owners, and the value can have parts.
-pub(super) fn is_atomic(ty: &Type) -> bool {
-    is_atomic_map(ty) || matches!(ty, Type::List(list) if list.topology == Topology::Atomic)
-}
-
 /// Returns the type of a list, or `None` if the list is atomic.
 pub(super) fn associative_list(ty: &Type) -> Option<&ListType> {
     match ty {

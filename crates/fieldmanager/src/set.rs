@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_json::{Json, Map};
 use pintle_schema::Type;
 
-use super::compare::is_atomic;
 use super::path_element::PathElement;
 
 /// A set of field paths in an object, such as the paths that a manager owns.
@@ -205,7 +204,7 @@ impl Set {
                 _ => None,
             };
             let Some(inner) = inner else { return true };
-            if is_atomic(inner) {
+            if inner.is_atomic() {
                 members.insert(step.clone());
                 return false;
             }

@@ -267,6 +267,16 @@ impl Type {
         matches!(self, Self::Struct { struct_type, .. } if struct_type.field(key).is_some())
     }
 
+    /// Returns `true` for an atomic struct, map or list.
+    pub fn is_atomic(&self) -> bool {
+        match self {
+            Self::Struct { atomic, .. } => *atomic,
+            Self::Map(map) => map.atomic,
+            Self::List(list) => list.topology == Topology::Atomic,
+            Self::Any | Self::Scalar(_) | Self::Union(_) => false,
+        }
+    }
+
     /// Returns the field `name` if the type is a struct.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match self {
