@@ -172,8 +172,8 @@ fn prune_members(
         }
         match schema.member(key) {
             Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
-            // `additionalProperties: true` allows arbitrary map values, but does not declare fields inside them.
-            None if schema.allows_any_member() => {
+            // A boolean `additionalProperties` keeps map values, but does not declare fields inside them.
+            None if schema.keeps_undeclared_members() => {
                 value(&Structural::default(), member, false, path.member(key), removed);
             }
             None if preserves => {}
@@ -195,7 +195,7 @@ fn members_are_pruned(schema: &Structural, members: &Map, preserves: bool, is_re
     members.iter().all(|(key, member)| match schema.member(key) {
         _ if is_resource && OBJECT.contains(&key.as_str()) => true,
         Some(schema) => value_is_pruned(schema, member, schema.preserve_unknown),
-        None if schema.allows_any_member() => value_is_pruned(&Structural::default(), member, false),
+        None if schema.keeps_undeclared_members() => value_is_pruned(&Structural::default(), member, false),
         None => preserves,
     })
 }

@@ -116,9 +116,10 @@ impl Structural {
         }
     }
 
-    /// Returns `true` if the schema contains `additionalProperties: true`.
-    pub(crate) fn allows_any_member(&self) -> bool {
-        matches!(self.additional, Some(Additional::Allowed(true)))
+    /// Returns `true` if the schema contains `additionalProperties` with a boolean. As in kube-apiserver, pruning then
+    /// keeps all members. With `false`, the validation rejects them.
+    pub(crate) fn keeps_undeclared_members(&self) -> bool {
+        matches!(self.additional, Some(Additional::Allowed(_)))
     }
 }
 

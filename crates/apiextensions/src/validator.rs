@@ -366,6 +366,11 @@ impl Validation {
             let member_schema = match (schema.properties.get(name.as_str()), &schema.additional) {
                 (Some(schema), _) => schema,
                 (None, Some(Additional::Schema(schema))) => schema,
+                (None, Some(Additional::Allowed(false))) => {
+                    let why = format_args!("{} in body is a forbidden property", path.member(name));
+                    self.report(FieldErrorType::Invalid, path, &name.as_str().into(), why);
+                    continue;
+                }
                 _ => continue,
             };
             self.validate_value(member_schema, member, old.and_then(|old| old.get(name)), path.member(name));

@@ -88,3 +88,25 @@ fn null_items_and_values_get_the_default() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn closed_maps_keep_and_reject_members() {
+    let closed = json!({"type": "object", "additionalProperties": false, "x-kubernetes-preserve-unknown-fields": true});
+    for (property, value, expected) in [
+        (
+            closed.clone(),
+            json!({"a": 1, "b": "c"}),
+            "invalid: [spec.x: Invalid value: \"a\": spec.x.a in body is a forbidden property, \
+             spec.x: Invalid value: \"b\": spec.x.b in body is a forbidden property]",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "object", "additionalProperties": false}}),
+            json!([{}, {"m": [1]}]),
+            "invalid: spec.x[1]: Invalid value: \"m\": spec.x[1].m in body is a forbidden property",
+        ),
+        (closed, json!({"b": {"c": 2}}), "strict decoding error: unknown field \"spec.x.b.c\""),
+    ] {
+        let found = rejection(property, value);
+        assert!(found.ends_with(expected), "{found}");
+    }
+}
