@@ -4,6 +4,7 @@
 //!
 //! - [`object`] reads and changes Kubernetes objects as JSON values. [`selector`] matches labels against label
 //!   selectors.
+//! - [`object_diff`] lists the differing fields of two objects.
 //! - [`validate`] contains field errors ([`FieldErrors`](validate::FieldErrors)), and the rules for names and labels.
 //! - [`failure`] contains the request error [`Failure`](failure::Failure), which becomes a `Status` on the wire.
 //! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs of resource requests.
@@ -29,6 +30,7 @@ pub mod cluster;
 pub mod effort;
 pub mod failure;
 pub mod object;
+pub mod object_diff;
 pub mod request;
 pub mod selector;
 pub mod validate;

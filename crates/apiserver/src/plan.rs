@@ -1,15 +1,14 @@
 //! Plans. A plan reports the changes that a controller would make to a live cluster, without changing the cluster.
 
-mod diff;
 mod show;
 
 use std::error::Error;
 
 use bytes::Bytes;
-pub use diff::PlannedField;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Full;
+pub use pintle_apimachinery::object_diff::PlannedField;
 pub use show::{PlanAction, PlannedChange, PlannedChanges};
 use tower_service::Service;
 

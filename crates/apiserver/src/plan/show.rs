@@ -7,7 +7,7 @@ use pintle_kinds::Kinds;
 use pintle_meta::GroupResource;
 use pintle_storage::{LocalWrite, Stored};
 
-use super::diff::{self, PlannedField};
+use super::PlannedField;
 
 /// A planned action on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl PlannedChange {
         };
         let mut fields = match (action, object) {
             (PlanAction::Delete, None) => Vec::new(),
-            _ => diff::fields(&old, &new),
+            _ => pintle_apimachinery::object_diff::fields(&old, &new),
         };
         if fields.is_empty() && action == PlanAction::Update {
             return None;
@@ -146,13 +146,6 @@ impl PlannedChange {
     }
 }
 
-impl PlannedField {
-    fn hide(&mut self) {
-        let hidden = |value: &mut Json| *value = "(hidden)".into();
-        self.old.iter_mut().chain(&mut self.new).for_each(hidden);
-    }
-}
-
 impl fmt::Display for PlanAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -161,18 +154,6 @@ impl fmt::Display for PlanAction {
             Self::Delete => "-",
             Self::Replace => "-/+",
         })
-    }
-}
-
-impl fmt::Display for PlannedField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = &self.path;
-        match (&self.old, &self.new) {
-            (Some(old), Some(new)) => write!(f, "~ {path}: {old} -> {new}"),
-            (None, Some(new)) => write!(f, "+ {path}: {new}"),
-            (Some(old), None) => write!(f, "- {path}: {old}"),
-            (None, None) => write!(f, "  {path}"),
-        }
     }
 }
 

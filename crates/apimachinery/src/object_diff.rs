@@ -1,6 +1,7 @@
 //! Compares two objects field by field.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use pintle_json::{Json, Map, Text};
 
@@ -32,8 +33,27 @@ pub struct PlannedField {
     pub new: Option<Json>,
 }
 
+impl fmt::Display for PlannedField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.path;
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => write!(f, "~ {path}: {old} -> {new}"),
+            (None, Some(new)) => write!(f, "+ {path}: {new}"),
+            (Some(old), None) => write!(f, "- {path}: {old}"),
+            (None, None) => write!(f, "  {path}"),
+        }
+    }
+}
+
+impl PlannedField {
+    pub fn hide(&mut self) {
+        let hidden = |value: &mut Json| *value = "(hidden)".into();
+        self.old.iter_mut().chain(&mut self.new).for_each(hidden);
+    }
+}
+
 /// Returns the differing fields of two objects, sorted by path segments. Pass `Null` for an object that does not exist.
-pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
+pub fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
         &mut String::new(),
@@ -130,7 +150,7 @@ fn below(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use crate::effort::is_linear;
     use pintle_json::json;
 
     use super::*;
