@@ -33,7 +33,7 @@ use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::duration::go_duration;
-use pintle_apimachinery::request::path::{ResourcePath, Target};
+use pintle_apimachinery::request::path::{ResourcePath, Target, decoded};
 use pintle_apimachinery::request::query::Query;
 use pintle_apimachinery::request::{Requester, Subresource, Verb};
 use pintle_authz::Attributes;
@@ -62,6 +62,8 @@ pub(crate) struct Call {
     /// The request's flow schema and priority level, or `None` until the user is authenticated.
     flow: Option<pintle_authz::Flow>,
     verb: Option<Verb>,
+    /// Whether the request counts in the metrics: it is authorized and has a served target.
+    is_counted: bool,
     target: ResourcePath,
     /// The object name that RBAC and fault rules use. For a list or watch, this name comes from the field selector.
     object: String,
@@ -99,6 +101,7 @@ impl Call {
             requester: Requester::default(),
             flow: None,
             verb: None,
+            is_counted: false,
             target: ResourcePath::default(),
             object: String::new(),
             view: None,
@@ -287,14 +290,13 @@ impl AuditGuard {
 
 impl Drop for AuditGuard {
     fn drop(&mut self) {
-        if let Some(labels) = self.call.labels()
-            && self.code != 0
-        {
-            self.registry.metrics.count(labels, self.code, self.received.elapsed());
+        let is_late = !self.in_time && self.call.requester.is_timed_out();
+        let code = if is_late { encode::TIMED_OUT } else { self.code };
+        if let Some(labels) = self.call.labels().filter(|_| self.call.is_counted && code != 0) {
+            self.registry.metrics.count(labels, code, self.received.elapsed());
         }
         let user_agent = self.call.user_agent().to_owned();
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.target);
-        let is_late = !self.in_time && self.call.requester.is_timed_out();
         self.registry.audit.record(AuditRecord {
             received: self.received,
             user: std::mem::take(&mut self.call.requester.user.name),
@@ -305,7 +307,7 @@ impl Drop for AuditGuard {
             subresource,
             namespace,
             name,
-            code: if is_late { encode::TIMED_OUT } else { self.code },
+            code,
             committed: self.committed.last(),
             annotations: self.call.requester.take_annotations(),
         });
@@ -345,6 +347,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     call.requester.user =
         registry.authenticator.authenticate(&*registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
+    let serves = |path: &ResourcePath| registry.kinds().resource(&path.group, &path.version, &path.resource).is_some();
+    call.is_counted = !matches!(target, Target::Resource(path) if !serves(path));
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
@@ -448,7 +452,7 @@ fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
 /// Checks the permissions to impersonate, and then the permission for the request.
 fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
     let verb = rbac_verb(call, target, verb);
-    let (name, url) = (call.object.clone(), call.path.clone());
+    let (name, url) = (call.object.clone(), decoded(&call.path));
     let attributes = match target {
         Target::Resource(path) => Attributes::Resource { verb: &verb, path, name: &name },
         _ => Attributes::Path { verb: &verb, path: &url },

@@ -1,5 +1,7 @@
 //! Parses request paths.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode;
 
 /// The target of a request path, which may be a resource that the server does not serve.
@@ -37,10 +39,15 @@ pub struct ResourcePath {
     pub old_proxy: bool,
 }
 
+/// Decodes the percent-encoded characters of a path.
+pub fn decoded(path: &str) -> Cow<'_, str> {
+    percent_decode(path.as_bytes()).decode_utf8_lossy()
+}
+
 impl Target {
     /// Parses a path. The path is decoded before it is split, so `%2F` also separates segments.
     pub fn parse(path: &str) -> Self {
-        let decoded = percent_decode(path.as_bytes()).decode_utf8_lossy();
+        let decoded = decoded(path);
         let trimmed = decoded.strip_prefix('/').unwrap_or(&decoded);
         let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
         let parts: Vec<&str> = trimmed.split('/').collect();

@@ -417,6 +417,8 @@ impl Collector {
         let options = DeleteOptions {
             propagation: Some(policy),
             uid: Some(object.uid().into_owned()),
+            // A later version may have other owners.
+            resource_version: Some(object.revision().to_string()),
             ..DeleteOptions::default()
         };
         match registry.delete(target, &options, &requester()) {

@@ -43,7 +43,6 @@ impl Registry {
     ) -> Outcome<Deleted> {
         let kind = &target.kind;
         self.delete_if(target, options, |stored| {
-            by.check_time()?;
             let old = typed(&kind.api_version(), &kind.kind, kind.decode_in_version(stored));
             by.check_conversions()?;
             self.run_admission(AdmissionRequest {
@@ -56,7 +55,8 @@ impl Registry {
             })?;
             // If a conversion is missing, reject the deletion, because policies and webhooks have decided without the
             // converted object.
-            by.check_conversions()
+            by.check_conversions()?;
+            by.check_time()
         })
     }
 
@@ -105,7 +105,7 @@ impl Registry {
             // A dry run returns the object with the changes from the delete options. A real deletion does not store
             // these changes, because it removes the object.
             return if options.dry_run && new != *old {
-                Some(Deleted::Object(to_served(kind, new)))
+                Some(Deleted::Object(to_served(kind, versioned(new, stored))))
             } else {
                 self.remove(target, stored, options.dry_run)
             };
@@ -118,9 +118,10 @@ impl Registry {
         let gone = !held && grace == 0;
         let answer = |object: Served| if gone { Deleted::Object(object) } else { Deleted::Held(object) };
         if options.dry_run {
-            return Some(answer(to_served(kind, new)));
+            return Some(answer(to_served(kind, versioned(new, stored))));
         }
         let marked = if changed {
+            let new = versioned(new, stored);
             self.db.put_leaving(&target.resource_key(), &target.key(), stored.revision(), new).ok()?.new.clone()
         } else {
             stored.clone()
@@ -191,6 +192,14 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && metadata::finalizers(object).is_empty()
         && metadata::grace_seconds(object).unwrap_or(0) == 0
         && !kind.strategy.is_held(object)
+}
+
+/// Adds the API version of `stored`, in which the changed object `new` is.
+pub(super) fn versioned(mut new: Json, stored: &Stored) -> Json {
+    if !stored.version().is_empty() {
+        new.set("apiVersion", stored.version());
+    }
+    new
 }
 
 /// Converts an object from its stored form to the version of `kind`. The store does not need to contain the object.

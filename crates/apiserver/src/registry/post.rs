@@ -47,6 +47,7 @@ impl Registry {
         let mut tries = POST_TRIES;
         loop {
             tries -= 1;
+            by.requester().check_time()?;
             return match post_handler.task(&self.context(user), target, &sent, by.options.dry_run)? {
                 Task::Steps { steps, dry_run, only_if_unchanged } => match self.run_steps(target, steps, dry_run) {
                     Err(failure) if failure.is_conflict() && only_if_unchanged && tries > 0 => continue,

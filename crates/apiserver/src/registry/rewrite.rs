@@ -28,9 +28,7 @@ impl Registry {
             let mut new = old.clone();
             change(&mut new)?;
             let differs = metadata::differ(&new, &old);
-            if !stored.version().is_empty() {
-                new.set("apiVersion", stored.version());
-            }
+            let new = delete::versioned(new, &stored);
             let result = match () {
                 () if dry_run => return Ok(None),
                 () if delete::is_removable(&target.kind, &new) => self.db.remove(&resource, &key, stored.revision()),

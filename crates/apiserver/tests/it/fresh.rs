@@ -1,6 +1,9 @@
 //! Tests of the objects and endpoints that exist in every new server.
 
+use std::time::Duration;
+
 use http::Method;
+use pintle_apiserver::faults::{Fault, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
@@ -202,6 +205,14 @@ async fn metrics_count_requests_as_kube_apiserver_does() {
     get(&server, &format!("{CONFIG_MAPS}/none")).await;
     get(&server, "/livez").await;
     get(&server, "/nowhere").await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    // Requests that are refused before they reach a handler do not count.
+    get(&server, "/api/v1/namespaces/default/inventions").await;
+    get(&server, &format!("{secrets}?timeout=x")).await;
+    let as_nobody = [("impersonate-user", "nobody")];
+    assert_eq!(read(send(&server, Method::GET, secrets, &as_nobody, "").await).await.code, 403);
+    server.faults().add(Rule { resource: Some("pods".into()), ..Rule::new(Fault::Delay(Duration::from_secs(60))) });
+    assert_eq!(get(&server, "/api/v1/namespaces/default/pods/p?timeout=1s").await.code, 504);
     let answer = get(&server, "/metrics").await;
     assert_eq!(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
     let text = answer.body.as_str().expect("text").to_owned();
@@ -209,11 +220,14 @@ async fn metrics_count_requests_as_kube_apiserver_does() {
     for line in [
         format!(r#"apiserver_request_total{{code="200",{shared},scope="namespace",subresource="",verb="LIST",version="v1"}} 1"#),
         format!(r#"apiserver_request_total{{code="404",{shared},scope="resource",subresource="",verb="GET",version="v1"}} 1"#),
+        r#"apiserver_request_total{code="504",component="apiserver",dry_run="",group="",resource="pods",scope="resource",subresource="",verb="GET",version="v1"} 1"#.into(),
         r#"apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/livez",verb="GET",version=""} 1"#.into(),
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    assert!(!text.contains("nowhere"), "{text}");
+    for uncounted in ["nowhere", "inventions", "secrets"] {
+        assert!(!text.contains(uncounted), "{text}");
+    }
 }
 
 #[tokio::test]

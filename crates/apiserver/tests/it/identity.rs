@@ -306,3 +306,11 @@ async fn exec_by_get_needs_the_right_to_create() {
     let missed = send_as(&server, "weak", Method::GET, exec, &[], Json::Null).await;
     assert_eq!((missed.code, missed.body["message"].as_str()), (404, Some("pods \"none\" not found")));
 }
+
+#[tokio::test]
+async fn encoded_path_needs_the_right_to_the_decoded_path() {
+    let server = server().await;
+    for (path, code) in [("/healthz", 200), ("/%68ealthz", 200), ("/%6detrics", 403), ("/healthz%2f..", 403)] {
+        assert_eq!(send_as(&server, "weak", Method::GET, path, &[], Json::Null).await.code, code, "{path}");
+    }
+}

@@ -550,3 +550,27 @@ async fn loading_rejects_objects_that_a_webhook_must_convert() {
     assert!(refused.contains("a webhook must convert objects of example.com/v2"), "{refused}");
     assert!(webhook.requests().is_empty());
 }
+
+/// The deletion is held by a finalizer. The object is still stored in the version that was the storage version before.
+#[tokio::test]
+async fn marked_object_keeps_its_stored_version() {
+    let webhook = Webhook::start(&["127.0.0.1"], renamed).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    define_widgets(&server, &webhook).await;
+    let metadata = json!({"name": "w", "finalizers": ["example.com/f"]});
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": {"size": 3}});
+    assert_eq!(support::call(&server, Method::POST, &widgets("v1"), widget).await.code, 201);
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+    let mut moved = support::get(&server, path).await.body;
+    moved["spec"]["versions"][0].set("storage", false);
+    moved["spec"]["versions"][1].set("storage", true);
+    assert_eq!(support::call(&server, Method::PUT, path, moved).await.code, 200);
+    server.settle().await;
+    for query in ["?dryRun=All", ""] {
+        let deleted = support::delete(&server, &format!("{}/w{query}", widgets("v1"))).await;
+        assert_eq!((deleted.code, &deleted.body["spec"]), (200, &json!({"size": 3})), "{query}");
+    }
+    for (version, spec) in [("v1", json!({"size": 3})), ("v2", json!({"count": 3}))] {
+        assert_eq!(support::get(&server, &format!("{}/w", widgets(version))).await.body["spec"], spec);
+    }
+}

@@ -17,34 +17,41 @@ use crate::registry::Registry;
 const COMPONENT: &str = "garbage-collector-controller";
 const DEFAULT: &str = "default";
 
+/// The maximum number of owners of an object that are searched for in all namespaces.
+const MOST_SEARCHED: usize = 100;
+
 /// Creates a warning Event for each owner reference to an object in another namespace, which Kubernetes does not allow.
 ///
-/// If the owner is not in the dependent's namespace, searches all namespaces for the owner.
+/// If the owner is not in the dependent's namespace, searches all namespaces for the owner. Ignores further owners after
+/// [`MOST_SEARCHED`] searches.
 pub(super) fn report_cross_namespace_owners(
     registry: &Arc<Registry>,
     kinds: &Kinds,
     target: &RequestTarget,
     dependent: &Stored,
 ) {
-    for reference in dependent.owner_references() {
-        if is_elsewhere(registry, kinds, target, &reference)
-            && let Some(failure) = warn(registry, kinds, target, dependent, &reference)
+    let is_in = |namespace: &str, resource: &str, reference: &Json| {
+        let found = registry.db.get(resource, &key(namespace, reference.text("/name")));
+        found.is_some_and(|found| found.uid() == reference.text("/uid"))
+    };
+    let references = dependent.owner_references();
+    let namespaced =
+        references.iter().filter_map(|reference| Some((namespaced_resource(kinds, reference)?, reference)));
+    let absent = namespaced.filter(|(resource, reference)| !is_in(&target.namespace, resource, reference));
+    for (resource, reference) in absent.take(MOST_SEARCHED) {
+        if all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace, &resource, reference))
+            && let Some(failure) = warn(registry, kinds, target, dependent, reference)
         {
             tracing::debug!(key = %target.key(), message = failure, "cannot create an Event about an owner reference");
         }
     }
 }
 
-fn is_elsewhere(registry: &Registry, kinds: &Kinds, target: &RequestTarget, reference: &Json) -> bool {
-    let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return false };
-    let kind = kinds.kind(&version.group, &version.version, reference.text("/kind"));
-    let Some(kind) = kind.filter(|kind| kind.is_namespaced()) else { return false };
-    let (resource, name) = (kind.stored_as.to_string(), reference.text("/name"));
-    let is_in = |namespace: &str| {
-        let found = registry.db.get(&resource, &key(namespace, name));
-        found.is_some_and(|found| found.uid() == reference.text("/uid"))
-    };
-    !is_in(&target.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
+/// Returns the resource of an owner, or `None` if its kind is unknown or cluster-scoped.
+fn namespaced_resource(kinds: &Kinds, reference: &Json) -> Option<String> {
+    let version: GroupVersion = reference.text("/apiVersion").parse().ok()?;
+    let kind = kinds.kind(&version.group, &version.version, reference.text("/kind"))?;
+    kind.is_namespaced().then(|| kind.stored_as.to_string())
 }
 
 fn warn(

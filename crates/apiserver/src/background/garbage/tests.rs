@@ -4,11 +4,12 @@ use futures_util::FutureExt;
 use pintle_json::json;
 use pintle_kinds::writer::Writer;
 use pintle_serving::offload::Offload;
-use pintle_storage::{Expect, Lagged};
+use pintle_storage::{Charge, Expect, Lagged};
 
 use super::release::COLLECTOR;
 use super::*;
 use crate::background::{apply, options};
+use crate::registry::{AdmissionRequest, Plugin};
 
 fn collector(registry: &Registry) -> Collector {
     let mut collector = Collector::new(watch::channel(u64::MAX).1);
@@ -206,4 +207,34 @@ async fn lagging_collector_remembers_deleted_owners() {
         collector.work(&registry, registry.db.revision()).await;
         assert_eq!(registry.db.get("configmaps", "default/a").is_some(), is_restored);
     }
+}
+
+/// While the collector deletes `b`, another client gives it the owner `keeper`.
+#[derive(Debug)]
+struct Adopter;
+
+impl Plugin for Adopter {
+    fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        let b = stored(registry, "b").filter(|_| request.target.name == "b" && request.new.is_none());
+        if let Some(b) = b.filter(|b| b.owner_references()[0].text("/name") != "keeper") {
+            let mut adopted = b.decode();
+            let owner = &mut adopted["metadata"]["ownerReferences"][0];
+            (owner["name"], owner["uid"]) =
+                ("keeper".into(), stored(registry, "keeper").unwrap().uid().into_owned().into());
+            let (resource, key) = (request.target.resource_key(), request.target.key());
+            registry.db.put(&resource, &key, Expect::At(b.revision()), adopted).unwrap();
+        }
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn object_with_a_new_owner_is_kept() {
+    let mut registry = Registry::new(crate::config::ApiServerConfig::default(), None);
+    registry.admission_chain.push(Arc::new(Adopter));
+    let registry = Arc::new(registry);
+    [("keeper", None), ("a", None), ("b", Some("a"))].iter().for_each(|(name, owner)| create(&registry, name, *owner));
+    registry.delete(&target(&registry, "a"), &DeleteOptions::default(), &requester()).unwrap();
+    collector(&registry).work(&registry, registry.db.revision()).await;
+    assert!(stored(&registry, "b").is_some());
 }
