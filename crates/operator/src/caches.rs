@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pintle_cluster::Cluster;
 use pintle_controller::ReconcileError;
 use pintle_informer::{AddIndexError, InformerConfig, Overlay, OverlayConfig, SharedInformer};
-use pintle_meta::{ApiResource, LabelSelector, Object, ObjectKey, Resource, ResourceScope, Scope};
+use pintle_meta::{ApiResource, FieldSelector, LabelSelector, Object, ObjectKey, Resource, ResourceScope, Scope};
 use pintle_restreq::Api;
 use serde::de::DeserializeOwned;
 
@@ -33,12 +33,17 @@ pub(crate) struct Cached<T: Object> {
     pub(crate) informer: SharedInformer<T>,
     pub(crate) objects: Overlay<T>,
     pub(crate) namespace: Option<String>,
+    pub(crate) labels: LabelSelector,
 }
 
 impl<T: Object> Clone for Cached<T> {
     fn clone(&self) -> Self {
-        let Self { informer, objects, namespace } = self;
-        Self { informer: informer.clone(), objects: objects.clone(), namespace: namespace.clone() }
+        Self {
+            informer: self.informer.clone(),
+            objects: self.objects.clone(),
+            namespace: self.namespace.clone(),
+            labels: self.labels.clone(),
+        }
     }
 }
 
@@ -46,7 +51,18 @@ impl<T: Object> Clone for Cached<T> {
 pub(crate) struct Selection {
     /// The selected namespace for namespaced kinds, or `None` for all namespaces.
     pub(crate) namespace: Option<String>,
+    /// The selectors for the reconciled kind.
     pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+    /// The label selectors for other kinds.
+    pub(crate) labels_of: HashMap<TypeId, LabelSelector>,
+}
+
+impl Selection {
+    /// Returns the selection for kinds other than the reconciled kind.
+    pub(crate) fn others(&self) -> Self {
+        Self { labels: LabelSelector::default(), fields: FieldSelector::default(), ..self.clone() }
+    }
 }
 
 impl Caches {
@@ -76,13 +92,15 @@ impl Caches {
             None => cluster.api::<T>(),
         };
         let mut config = InformerConfig::default();
-        config.reflector.label_selector = selection.labels.clone();
+        let labels = selection.labels_of.get(&TypeId::of::<T>()).unwrap_or(&selection.labels).clone();
+        config.reflector.label_selector = labels.clone();
+        config.reflector.field_selector = selection.fields.clone();
         let informer = cluster.informer_with(api, config);
         let resource = || (TypeId::of::<T>(), T::api_resource());
         let known = self.resources.entry(informer.name().into()).or_insert_with(|| Some(resource()));
         known.take_if(|known| *known != resource());
         let objects = Overlay::new(informer.lister(), OverlayConfig::default());
-        let cached = Cached { informer, objects, namespace };
+        let cached = Cached { informer, objects, namespace, labels };
         self.by_type.insert(TypeId::of::<T>(), Box::new(cached.clone()));
         let found = cached.clone();
         self.contains.insert(TypeId::of::<T>(), Box::new(move |key| found.get(key).is_some()));

@@ -1,5 +1,6 @@
 //! Controllers that can be configured before they are connected to a cluster.
 
+use std::any::TypeId;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use pintle_controller::predicate::{DesiredStateChanged, Predicate};
 use pintle_controller::{Builder as EngineBuilder, Cleanup, Concurrency, Controller as Engine, ControllerConfig};
 use pintle_controller::{EnqueueMapped, Every, Handler, Kind, Source};
 use pintle_meta::__private::Mutex;
-use pintle_meta::{LabelSelector, ObjectKey, Resource};
+use pintle_meta::{FieldSelector, LabelSelector, ObjectKey, Resource};
 use pintle_metrics::Provider;
 use pintle_sharding::Shard;
 use serde::Serialize;
@@ -212,6 +213,52 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
+    /// Reconciles only objects whose fields match `selector`, such as the Pods of a node with `spec.nodeName=a`. The API
+    /// server supports only some fields: `metadata.name`, `metadata.namespace`, and the fields that the kind or its
+    /// CustomResourceDefinition declares as selectable. The selector is used only for the reconciled kind. Objects that
+    /// no longer match are handled as described for [`labels`](Self::labels).
+    pub fn fields(mut self, selector: FieldSelector) -> Self {
+        self.selection.fields = selector;
+        self
+    }
+
+    /// Caches only objects of type `T` whose labels match `selector`. `T` is a kind that the controller
+    /// [owns](Self::owns), [watches](Self::watches) or [reads](Self::reads). The context returns no other objects, so
+    /// an apply or create of an object without these labels is a terminal error.
+    ///
+    /// # Examples
+    ///
+    /// This controller does not cache Secrets that belong to others:
+    ///
+    /// ```
+    /// use pintle_meta::{InvalidSelector, ObjectMeta};
+    /// use pintle_operator::{Controller, ControllerBuilder};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct Secret {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
+    /// # #[derive(Deserialize, Serialize)]
+    /// # struct Website {
+    /// #     metadata: ObjectMeta,
+    /// # }
+    /// # pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// fn websites() -> Result<ControllerBuilder<Website>, InvalidSelector> {
+    ///     Ok(Controller::new().owns::<Secret>().labels_of::<Secret>("app=website".parse()?))
+    /// }
+    /// # websites().unwrap();
+    /// ```
+    pub fn labels_of<T: Resource>(mut self, selector: LabelSelector) -> Self {
+        if TypeId::of::<T>() == TypeId::of::<K>() {
+            return self.labels(selector);
+        }
+        self.selection.labels_of.insert(TypeId::of::<T>(), selector);
+        self
+    }
+
     /// Reconciles an object only on the events that `predicate` accepts. The default is [`DesiredStateChanged`].
     /// [`DesiredStateChanged`] accepts changes of the generation, labels, annotations or finalizers, and deletions.
     /// [`DesiredStateChanged`] rejects changes that affect only the status.
@@ -240,7 +287,7 @@ impl<K: Resource> ControllerBuilder<K> {
     /// applies and creates.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
-            let children = binding.caches.open::<T>(binding.cluster, &binding.others());
+            let children = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             binding.caches.own(&children);
             engine.owns(&children.informer)
         }));
@@ -255,7 +302,7 @@ impl<K: Resource> ControllerBuilder<K> {
         Keys: IntoIterator<Item = ObjectKey>,
     {
         self.steps.push(Box::new(|engine, binding| {
-            let others = binding.caches.open::<T>(binding.cluster, &binding.others());
+            let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             engine.watches(&others.informer, EnqueueMapped::new(map))
         }));
         self
@@ -302,7 +349,7 @@ impl<K: Resource> ControllerBuilder<K> {
         T: Resource + DeserializeOwned,
     {
         self.steps.push(Box::new(|engine, binding| {
-            let others = binding.caches.open::<T>(binding.cluster, &binding.others());
+            let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             engine.watches(&others.informer, handler)
         }));
         self
@@ -311,7 +358,7 @@ impl<K: Resource> ControllerBuilder<K> {
     /// Caches objects of type `T` for reads. Changes of these objects do not cause reconciliations.
     pub fn reads<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
-            let others = binding.caches.open::<T>(binding.cluster, &binding.others());
+            let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             // With this handler, which returns no keys, the controller waits until the cache has synced.
             engine.watches(&others.informer, EnqueueMapped::new(|_: &T| None::<ObjectKey>))
         }));
@@ -411,7 +458,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
             name = format!("{name}-shard-{}", shard.index());
         }
         let cluster = &surroundings.cluster;
-        let is_selective = !selection.labels.is_everything();
+        let is_selective = !selection.labels.is_everything() || !selection.fields.is_everything();
         let mut caches = Caches::new(&name);
         let objects = caches.open::<K>(cluster, &selection);
         config.metrics = config.metrics.or_else(|| Some(surroundings.metrics.clone()));
@@ -438,13 +485,6 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
             is_selective,
         };
         engine.reconciler(Bound { shared: Arc::new(shared), objects, functions, cleaned_up: Mutex::default() })
-    }
-}
-
-impl Binding<'_> {
-    /// Returns the selection for kinds other than the reconciled kind.
-    fn others(&self) -> Selection {
-        Selection { namespace: self.selection.namespace.clone(), ..Selection::default() }
     }
 }
 

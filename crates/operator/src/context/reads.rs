@@ -1,11 +1,13 @@
 //! The read methods of the context.
 
+use std::any::TypeId;
 use std::sync::Arc;
 
 use pintle_controller::ReconcileError;
 use pintle_informer::Overlay;
 use pintle_meta::{LabelSelector, NamespaceScope, Object, ObjectKey, Resource, ResourceScope, Scope};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::Context;
 use crate::Result;
@@ -203,6 +205,20 @@ impl<K: Resource> Context<K> {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that the cache will contain a new object with this configuration. Without this check, each reconciliation
+    /// would write the object again.
+    pub(super) fn check_labels<T: Resource>(&self, cached: &Cached<T>, key: &str, configuration: &Value) -> Result<()> {
+        let labels = &configuration["metadata"]["labels"];
+        if TypeId::of::<T>() == TypeId::of::<K>() || cached.labels.matches_by(|label| labels[label].as_str()) {
+            return Ok(());
+        }
+        let (controller, kind, labels) = (&self.shared.name, T::KIND, &cached.labels);
+        Err(ReconcileError::terminal(format!(
+            "controller {controller:?} would not see the {kind} {key:?}, because it caches only objects with the labels \
+             \"{labels}\"; add these labels to the object, or remove `.labels_of::<{kind}>(…)` from the controller"
+        )))
     }
 }
 

@@ -93,6 +93,9 @@ impl<K: Resource> Context<K> {
         self.check_namespace::<T>("apply", cached, key.namespace())?;
         let target = (TypeId::of::<T>(), key, false);
         let live = cached.get(&target.1);
+        if live.is_none() {
+            self.check_labels::<T>(cached, target.1.name(), &configuration)?;
+        }
         let mut overwritten = None;
         if let Some(live) = &live {
             match self.compare(&target, &configuration, &**live) {
@@ -269,6 +272,7 @@ impl<K: Resource> Context<K> {
         let (key, configuration) = configuration::of_new_child(&child, self.key().namespace(), &owner)?;
         let cached = self.cache_of_child::<T>(&key)?;
         self.check_namespace::<T>("create", cached, key.namespace())?;
+        self.check_labels::<T>(cached, key.name(), &configuration)?;
         let child = serde_json::from_value(configuration).map_err(ReconcileError::terminal)?;
         let stored: T = self.within_term(self.cluster().api::<T>().create(&child, &self.write_options())).await?;
         let stored = Arc::new(stored);

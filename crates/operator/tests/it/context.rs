@@ -461,3 +461,48 @@ async fn write_after_the_term_is_refused() {
     assert!(world.child("late").await.unwrap_err().is_not_found());
     assert!(world.child("early").await.is_ok());
 }
+
+#[tokio::test]
+async fn other_kinds_are_cached_by_label() {
+    let world = World::with_site("blog").await;
+    for (name, label) in [("a", "web"), ("b", "other")] {
+        let mut other = map(name, "k", "v");
+        other.metadata.labels.insert("app".into(), label.into());
+        world.cluster.namespaced("default").create(&other, &WriteOptions::default()).await.unwrap();
+    }
+    let builder = Controller::<Website>::new().labels_of::<ConfigMap>("app=web".parse().unwrap()).owns::<ConfigMap>();
+    let (found, labelled, unlabelled, created) = probe_with(&world, builder, async |cx: Context<Website>| {
+        let found: Vec<_> = cx
+            .list::<ConfigMap>(&LabelSelector::everything())
+            .unwrap()
+            .iter()
+            .map(|map| map.metadata.name.clone())
+            .collect();
+        let mut child = map("c", "k", "v");
+        let unlabelled = cx.apply(child.clone()).await.unwrap_err();
+        let created = cx.create(child.clone()).await.unwrap_err();
+        child.metadata.labels.insert("app".into(), "web".into());
+        (found, cx.apply(child).await.map(drop), unlabelled, created)
+    })
+    .await;
+    assert_eq!(found, ["a"]);
+    labelled.unwrap();
+    for error in [unlabelled, created] {
+        assert_terminal(&error, "caches only objects with the labels \"app=web\"; add these labels to the object");
+    }
+}
+
+#[tokio::test]
+async fn controller_reconciles_only_objects_with_matching_fields() {
+    let world = World::with_site("blog").await;
+    world.create("shop").await;
+    let builder = Controller::<Website>::new().fields("metadata.name=shop".parse().unwrap());
+    let names = probe_with(&world, builder, async |cx: Context<Website>| {
+        cx.list::<Website>(&LabelSelector::everything())
+            .unwrap()
+            .iter()
+            .map(|site| site.metadata.name.clone())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(names.await, ["shop"]);
+}
