@@ -430,8 +430,8 @@ impl Watcher {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
         {
-            let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
-            let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
+            let gone = || self.feed.reason_for_lost_objects();
+            let mut run = initial.objects.upgrade().ok_or_else(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {

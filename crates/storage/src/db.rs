@@ -2,10 +2,12 @@
 
 mod backlog;
 mod feed;
+mod followers;
 mod mirror;
 #[cfg(test)]
 mod races;
 mod restore;
+mod retired;
 
 use std::collections::HashMap;
 use std::slice;
@@ -15,13 +17,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use backlog::ChangeSender;
 pub use backlog::{Changes, Lagged};
-use feed::Followers;
-pub use feed::{Feed, FeedEnd, FeedScope};
+pub use feed::{Feed, FeedEnd};
+pub use followers::FeedScope;
 use mirror::Mirror;
 pub use mirror::{LocalWrite, UpstreamObject};
 use pintle_apimachinery::clock::Clock;
 use pintle_json::Json;
 use pintle_meta::__private::Mutex;
+use retired::{Followed, RetiredLogs};
 use tokio::sync::watch;
 
 use crate::committed::record_commit;
@@ -63,8 +66,8 @@ pub struct Db {
     interner: Arc<Interner>,
     /// The maximum number of unread changes for a follower of one resource.
     max_lag: usize,
-    /// The approximate maximum size, in bytes, of the unread changes for a follower of several resources. The limit is
-    /// at least as large as the size limit of the log.
+    /// The approximate maximum size, in bytes, of the unread changes for a follower of several resources, and of all
+    /// retired logs together. The limit is at least as large as the size limit of the log.
     max_backlog_bytes: usize,
 }
 
@@ -72,8 +75,9 @@ pub struct Db {
 struct Inner {
     store: Store,
     /// The followers of each resource. A follower is a reader that receives a resource's changes.
-    followers: HashMap<ResourceKey, Followers>,
+    followers: HashMap<ResourceKey, Followed>,
     multi: Vec<MultiFollower>,
+    retired: RetiredLogs,
     /// The mirrored objects of the upstream cluster, if this is the store of a plan (a dry run on top of a live
     /// cluster).
     mirror: Option<Mirror>,
@@ -93,7 +97,13 @@ impl Db {
         let interner = store.interner().clone();
         let revision = watch::Sender::new(store.revision());
         let present = ArcSwap::from_pointee(store.now().clone());
-        let inner = Inner { store, followers: HashMap::new(), multi: Vec::new(), mirror: None };
+        let inner = Inner {
+            store,
+            followers: HashMap::new(),
+            multi: Vec::new(),
+            retired: RetiredLogs::default(),
+            mirror: None,
+        };
         let is_read_often = |_: &str| false;
         Self {
             inner: Mutex::new(inner),
@@ -250,11 +260,18 @@ impl Db {
         self.inner.lock().store.compact(revision);
     }
 
-    /// Ends the watches of a resource and drops its history. After the call, the resource behaves like a new resource.
+    /// Ends the feeds of a resource and drops its history. After the call, the resource behaves like a new resource.
+    ///
+    /// Each feed first returns its unread changes. Until then, the feeds keep the old history in memory. All old
+    /// histories together have a size limit, above which the feeds of the oldest history end as too slow.
     pub fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.inner.lock();
-        inner.store.forget_past(resource);
-        inner.followers.remove(resource);
+        let log = inner.store.forget_past(resource);
+        let followed = inner.followers.remove(resource).unwrap_or_default();
+        let unread = inner.retired.add(followed, log, self.max_backlog_bytes);
+        drop(inner);
+        // Drop logs without readers only after releasing the lock, because they can contain many objects.
+        drop(unread);
     }
 
     /// Calls `question` with the current state of the store. All later changes of the resource are in the returned
@@ -268,8 +285,8 @@ impl Db {
         let mut inner = self.inner.lock();
         let answer = question(&mut inner.store);
         let after = inner.store.revision();
-        let news = inner.followers.entry(resource.clone()).or_default().follow(&scope, after);
-        (answer, Feed::new(resource.clone(), scope, after, news))
+        let followed = inner.followers.entry(resource.clone()).or_default().follow(&scope, after);
+        (answer, Feed::new(resource.clone(), scope, after, followed))
     }
 
     /// Returns a stream of all later changes to these resources, or to all resources if `of` is `None`.
@@ -310,8 +327,8 @@ impl Db {
     fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
         let replaced = self.publish(inner);
         for change in changes {
-            if let Some(followers) = inner.followers.get_mut(change.resource()) {
-                followers.notify(change, self.max_lag);
+            if let Some(followed) = inner.followers.get_mut(change.resource()) {
+                followed.followers.notify(change, self.max_lag);
             }
             if let Some(mirror) = &mut inner.mirror {
                 mirror.record_change(change);

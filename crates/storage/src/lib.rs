@@ -37,7 +37,7 @@ pub mod health;
 
 pub use db::{Changes, Charge, Db, Feed, FeedEnd, FeedScope, Lagged, LocalWrite, UpstreamObject};
 pub use pintle_store::{
-    ChangeKind, Compacted, Draft, Encoding, Expect, History, Interner, Key, KeyRange as Range, MemberOrder as Order,
-    Neighbours, Objects, Present, Refused, ResourceKey, Run, SAME, StoreChange as Change, Stored, Tree,
-    VersionedStore as Store,
+    ChangeKind, ChangeLog, Compacted, Draft, Encoding, Expect, History, Interner, Key, KeyRange as Range,
+    MemberOrder as Order, Neighbours, Objects, Present, Refused, ResourceKey, Run, SAME, StoreChange as Change, Stored,
+    Tree, VersionedStore as Store,
 };

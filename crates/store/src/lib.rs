@@ -71,7 +71,7 @@ pub use key_range::KeyRange;
 pub use objects::{Neighbours, Objects, Run};
 pub use past::Past;
 pub use present::Present;
-use resource_table::Table;
+pub use resource_table::ChangeLog;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 pub use tree::Tree;
 
@@ -87,7 +87,7 @@ pub struct History {
     /// The approximate maximum size of all logs together, in bytes. The store always keeps the last change of each
     /// resource.
     pub max_bytes: usize,
-    /// The number of recent changes per resource to keep for [`followed`](VersionedStore::followed), even if this
+    /// The number of recent changes per resource to keep for [`ChangeLog::followed`], even if this
     /// exceeds `max_changes`.
     pub followed: usize,
 }
@@ -139,7 +139,7 @@ pub struct VersionedStore {
     /// The cache for encodings other than JSON, with half the size limit of the change log.
     encoding_cache: Arc<EncodingCache>,
     interner: Arc<Interner>,
-    tables: HashMap<ResourceKey, Table>,
+    tables: HashMap<ResourceKey, ChangeLog>,
     /// The approximate size of all change logs together, in bytes.
     log_bytes: usize,
     /// The resources whose logs contain more than one change, keyed by the revision of the oldest change.
@@ -253,18 +253,9 @@ impl VersionedStore {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns all changes of a resource after `revision`, for a caller that has read all earlier changes. Compaction
-    /// does not affect this method. Returns `None` if the log no longer contains all of these changes.
-    pub fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
-        let table = self.tables.get(resource);
-        let follows = table.is_none_or(|table| table.keeps(revision));
-        follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
-    }
-
-    /// Returns the change of a resource with this revision if the log contains it.
-    pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
-        let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
-        since.next().filter(|change| change.revision() == revision)
+    /// Returns a resource's change log, or `None` if the resource was never written.
+    pub fn log(&self, resource: &str) -> Option<&ChangeLog> {
+        self.tables.get(resource)
     }
 
     /// Returns the revision that was current at `time`, or a later revision with the same state of the resource.
@@ -343,10 +334,17 @@ impl VersionedStore {
         }
     }
 
-    /// Drops a resource's change log, for example when the resource's definition is created, changed or deleted.
-    pub fn forget_past(&mut self, resource: &ResourceKey) {
-        let revision = self.now.revision;
-        self.change_table(resource, |table| table.forget(revision));
+    /// Removes a resource's change log, for example when the resource's definition is created, changed or deleted. The
+    /// returned log contains the past changes, for callers that have not read all of them.
+    ///
+    /// The returned log also keeps the snapshots that still have readers, but only if the resource has no objects left.
+    /// Otherwise, such a snapshot could contain objects that are not in the log, so the size of the log would not limit
+    /// the size of the snapshot.
+    pub fn forget_past(&mut self, resource: &ResourceKey) -> ChangeLog {
+        let (revision, is_empty) = (self.now.revision, self.objects(resource).is_empty());
+        let mut past = self.change_table(resource, |table| table.forget(revision));
+        past.drop_snapshots(!is_empty);
+        past
     }
 
     /// Keeps a snapshot of a resource at `revision` while the log still contains all later changes. A snapshot needs
@@ -362,7 +360,7 @@ impl VersionedStore {
 
     /// Returns a resource's oldest available revision.
     pub fn oldest(&self, resource: &str) -> u64 {
-        self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
+        self.tables.get(resource).map_or(0, ChangeLog::floor).max(self.compacted)
     }
 
     /// Adds a change to the log, and drops the oldest changes to keep the limits of the log.
@@ -377,7 +375,7 @@ impl VersionedStore {
         while let Some(oldest) = self.by_oldest_change.values().next().cloned()
             && (self.log_bytes > history.max_bytes || (expired > 0 && self.is_expired(&oldest, now)))
         {
-            self.change_table(&oldest, Table::drop_oldest);
+            self.change_table(&oldest, ChangeLog::drop_oldest);
             expired = expired.saturating_sub(1);
         }
         recorded
@@ -387,14 +385,14 @@ impl VersionedStore {
         self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
-    fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
+    fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut ChangeLog) -> R) -> R {
         let table = self.tables.entry(resource.clone()).or_default();
-        self.log_bytes -= table.log_bytes();
+        self.log_bytes -= table.bytes();
         if let Some(oldest) = table.oldest_past() {
             self.by_oldest_change.remove(&oldest);
         }
         let changed = change(table);
-        self.log_bytes += table.log_bytes();
+        self.log_bytes += table.bytes();
         self.by_oldest_change.extend(table.oldest_past().map(|oldest| (oldest, resource.clone())));
         changed
     }

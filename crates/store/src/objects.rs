@@ -18,6 +18,11 @@ pub struct Objects {
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
+    /// Returns `true` if there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
     /// Returns the object with this key.
     pub fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         self.tree.get(key)

@@ -1,6 +1,7 @@
 //! The change log of one resource.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -14,8 +15,9 @@ use crate::stored::{ResourceKey, StoreChange};
 /// The maximum number of snapshots without readers that the log of a resource keeps.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
+/// The change log of one resource. Compaction does not affect readers of this log.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub struct ChangeLog {
     log: VecDeque<Arc<StoreChange>>,
     /// The snapshots by revision and era, including snapshots without current readers. For each snapshot, the log
     /// contains all later changes.
@@ -32,7 +34,22 @@ pub(super) struct Table {
     dropped: u64,
 }
 
-impl Table {
+impl ChangeLog {
+    /// Returns all changes after `revision`, oldest first, or `None` if the log no longer contains all of them.
+    pub fn followed(&self, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
+        self.keeps(revision).then(|| self.since(revision))
+    }
+
+    /// Returns the change with this revision if the log contains it.
+    pub fn change(&self, revision: u64) -> Option<&Arc<StoreChange>> {
+        self.since(revision.checked_sub(1)?).next().filter(|change| change.revision() == revision)
+    }
+
+    /// Returns the approximate size of the log in bytes.
+    pub fn bytes(&self) -> usize {
+        self.log_bytes
+    }
+
     pub(super) fn floor(&self) -> u64 {
         self.floor
     }
@@ -61,7 +78,7 @@ impl Table {
 
     /// Starts a new era. Call `begin_era` when the content of past revisions changes.
     pub(super) fn begin_era(&mut self) {
-        self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
+        self.drop_snapshots(false);
         self.era += 1;
     }
 
@@ -81,10 +98,6 @@ impl Table {
 
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
-    }
-
-    pub(super) fn log_bytes(&self) -> usize {
-        self.log_bytes
     }
 
     /// Returns the revision of the oldest change in the log, or `None` if the log contains at most one change.
@@ -123,12 +136,23 @@ impl Table {
         self.floor = self.floor.max(revision);
     }
 
-    pub(super) fn forget(&mut self, revision: u64) {
-        self.log.clear();
-        self.snapshots.clear();
-        self.log_bytes = 0;
+    /// Removes the log and the snapshots, and returns them as a separate log.
+    pub(super) fn forget(&mut self, revision: u64) -> Self {
+        let past = Self {
+            log: mem::take(&mut self.log),
+            snapshots: mem::take(&mut self.snapshots),
+            log_bytes: mem::take(&mut self.log_bytes),
+            dropped: self.dropped,
+            ..Self::default()
+        };
         self.dropped = self.dropped.max(revision);
         self.compact(revision);
+        past
+    }
+
+    /// Drops the snapshots without readers, or all snapshots if `all` is `true`.
+    pub(super) fn drop_snapshots(&mut self, all: bool) {
+        self.snapshots.retain(|_, snapshot| !all && Arc::weak_count(snapshot) > 0);
     }
 
     pub(super) fn trim(&mut self, history: History) {

@@ -248,11 +248,31 @@ fn forgetting_the_past_affects_only_one_resource() {
     let (mut store, [resource, other]) = (VersionedStore::new(1, History::default()), resources());
     let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     store.put(Instant::now(), &other, "a/x", Expect::Absent, object("1")).unwrap();
-    store.forget_past(&resource);
+    let kept = [&resource, &other].map(|of| store.keep(of, store.revision(), &store.objects(of)));
+    let past = store.forget_past(&resource);
+    assert_eq!((past.followed(1).map(Iterator::count), past.bytes()), (Some(1), first.new.weight()));
+    assert_eq!(kept.map(|snapshot| snapshot.upgrade().is_some()), [false, true]);
+    drop(past);
     assert!(store.changes_since(&resource, first.revision()).is_err());
     assert_eq!(store.changes_since(&resource, store.revision()).unwrap().count(), 0);
     assert_eq!(store.changes_since(&other, first.revision()).unwrap().count(), 1);
     assert_eq!(Arc::strong_count(store.get(&resource, "a/x").unwrap()), 2, "the object itself is kept");
+}
+
+#[test]
+fn forgotten_log_keeps_snapshots_with_readers() {
+    let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
+    let keep = |store: &mut VersionedStore| store.keep(&resource, store.revision(), &store.objects(&resource));
+    let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
+    let read = keep(&mut store);
+    let second = store.put(Instant::now(), &resource, "a/y", Expect::Absent, object("1")).unwrap();
+    for (key, at) in [("a/x", first), ("a/y", second)] {
+        store.remove(Instant::now(), &resource, key, at.revision()).unwrap();
+    }
+    let past = store.forget_past(&resource);
+    assert!(read.upgrade().is_some_and(|objects| objects.get("a/x").is_some()));
+    drop(past);
+    assert!(read.upgrade().is_none());
 }
 
 #[test]
@@ -295,7 +315,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
     assert_eq!(kept, 1, "the oldest changes are dropped first, and the last one of each resource is kept");
     // The totals of the store must match the logs of its resources.
-    assert_eq!(store.log_bytes, store.tables.values().map(Table::log_bytes).sum::<usize>());
+    assert_eq!(store.log_bytes, store.tables.values().map(ChangeLog::bytes).sum::<usize>());
     let by_oldest_change = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
     assert_eq!(store.by_oldest_change, by_oldest_change.collect::<BTreeMap<_, _>>());
     assert_eq!(store.objects(&maps).run(&KeyRange::namespace(None)).count(), 20, "the objects themselves are kept");
@@ -343,10 +363,11 @@ fn follower_continues_after_compaction() {
     }
     store.compact(store.revision());
     assert!(store.changes_since(&resource, first).is_err());
-    assert_eq!(store.followed(&resource, first).map(Iterator::count), Some(3));
-    assert!(store.followed(&resource, first - 1).is_none(), "the change was dropped");
-    assert_eq!(store.change(&resource, first + 1).map(|change| change.revision()), Some(first + 1));
-    assert!(store.change(&resource, first).is_none(), "the change was dropped");
+    let log = store.log(&resource).expect("the resource was written");
+    assert_eq!(log.followed(first).map(Iterator::count), Some(3));
+    assert!(log.followed(first - 1).is_none(), "the change was dropped");
+    assert_eq!(log.change(first + 1).map(|change| change.revision()), Some(first + 1));
+    assert!(log.change(first).is_none(), "the change was dropped");
 }
 
 #[test]

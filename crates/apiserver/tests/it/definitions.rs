@@ -1,9 +1,12 @@
 //! Tests of CustomResourceDefinitions: name conflicts with built-in kinds, size limits, and the deletion of custom
 //! resources.
 
-use http::Method;
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
+use tower_service::Service;
 
 use crate::support::*;
 
@@ -183,5 +186,36 @@ async fn established_definition_is_served_at_once() {
         while !is_established(&get(&server, &path).await.body) {}
         let served = get(&server, &format!("/apis/example.com/v1/namespaces/default/{plural}")).await;
         assert_eq!(served.code, 200, "{plural}: {:?}", served.body);
+    }
+}
+
+/// The client reads its watches only after the definition is deleted.
+#[tokio::test]
+async fn watch_delivers_all_deletions_of_a_deleted_definition() {
+    let server = server().await;
+    let path = "/apis/example.com/v1/namespaces/default/gadgets";
+    let created =
+        call(&server, Method::POST, DEFINITIONS, definition("example.com", "gadgets", "Gadget", &["v1"])).await;
+    assert_eq!(created.code, 201, "{:?}", created.body);
+    settle(&server).await;
+    for number in 0..3 {
+        let gadget =
+            json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": format!("g{number}")}});
+        assert_eq!(call(&server, Method::POST, path, gadget).await.code, 201);
+    }
+    let listed = version(&get(&server, path).await.body);
+    let mut watches = Vec::new();
+    for query in [format!("&resourceVersion={listed}"), String::new()] {
+        let request = Request::get(format!("{path}?watch=1{query}")).body(Full::<Bytes>::default()).expect("a request");
+        watches.push(server.in_process().call(request).await.expect("an answer").into_body());
+    }
+    assert_eq!(delete(&server, &format!("{DEFINITIONS}/gadgets.example.com")).await.code, 200);
+    settle(&server).await;
+    assert_eq!(get(&server, path).await.code, 404);
+    for (watch, count) in watches.into_iter().zip([0, 3]) {
+        let body = watch.collect().await.expect("a clean end").to_bytes();
+        let events = serde_json::Deserializer::from_slice(&body).into_iter::<Json>();
+        let types: Vec<_> = events.map(|event| event.expect("an event").text("/type").to_owned()).collect();
+        assert_eq!(types, [vec!["ADDED"; count], vec!["DELETED"; 3]].concat());
     }
 }

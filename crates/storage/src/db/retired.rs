@@ -1,0 +1,215 @@
+//! The logs of removed resources, which feeds read to the end.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::watch;
+
+use super::followers::{FeedScope, Followers};
+use crate::ChangeLog;
+
+/// The end of a resource's log. It is empty until the resource is renewed. Only the feeds of the resource own this
+/// value, so dropping the last feed drops the retired log.
+#[derive(Debug, Default)]
+pub(super) struct LogEnd(ArcSwapOption<RetiredLog>);
+
+impl LogEnd {
+    /// Returns the retired log, or `None` if the resource has not been renewed.
+    pub(super) fn retired(&self) -> Option<Arc<RetiredLog>> {
+        self.0.load_full()
+    }
+}
+
+/// The log of a resource that was removed or replaced, with the unread revisions of its followers.
+#[derive(Debug, Default)]
+pub(super) struct RetiredLog {
+    pub(super) followers: Followers,
+    pub(super) log: ChangeLog,
+    /// Whether the log was dropped because all retired logs together were too large.
+    pub(super) is_evicted: bool,
+}
+
+/// The followers of a resource until its renewal.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    pub(super) followers: Followers,
+    /// The reference is weak, so that the log is retired only if there are feeds.
+    end: Weak<LogEnd>,
+}
+
+impl Followed {
+    /// Adds a follower of `scope`. Returns a receiver for the revision of each change after `now`, and the end of the
+    /// log. Dropping this receiver removes the follower.
+    pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> (watch::Receiver<u64>, Arc<LogEnd>) {
+        let end = self.end.upgrade().unwrap_or_default();
+        self.end = Arc::downgrade(&end);
+        (self.followers.follow(scope, now), end)
+    }
+}
+
+/// The ends of all retired logs that a feed may still read, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct RetiredLogs(VecDeque<Weak<LogEnd>>);
+
+impl RetiredLogs {
+    /// Passes the log of a renewed resource to its feeds. If all retired logs together are larger than `max_bytes`,
+    /// evicts the oldest of them. Returns the logs that no feed can read anymore.
+    pub(super) fn add(&mut self, followed: Followed, log: ChangeLog, max_bytes: usize) -> Vec<Arc<RetiredLog>> {
+        let Followed { followers, end } = followed;
+        let retired = Arc::new(RetiredLog { followers, log, is_evicted: false });
+        let Some(end) = end.upgrade() else { return vec![retired] };
+        end.0.store(Some(retired.clone()));
+        retired.followers.wake();
+        self.0.retain(|end| end.strong_count() > 0);
+        self.0.push_back(Arc::downgrade(&end));
+        let mut unread = vec![retired];
+        let mut bytes = 0;
+        for end in self.0.iter().rev().filter_map(Weak::upgrade) {
+            bytes += end.0.load().as_ref().map_or(0, |retired| retired.log.bytes());
+            if bytes > max_bytes {
+                let evicted = Arc::new(RetiredLog { is_evicted: true, ..RetiredLog::default() });
+                unread.extend(end.0.swap(Some(evicted)));
+            }
+        }
+        unread
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pintle_apimachinery::clock::Clock;
+    use pintle_json::json;
+
+    use crate::{Change, Db, Draft, Expect, Feed, FeedEnd, FeedScope, History, Order, Store};
+
+    const WIDGETS: &str = "widgets";
+
+    fn db(history: History) -> Db {
+        let draft = |interner: &Arc<_>, _: &str, object: &_| Draft::new(interner, object, Order::Declared, Vec::new());
+        Db::new(1, history, draft, Arc::new(Clock::new(None)))
+    }
+
+    fn put(db: &Db, key: &str, bytes: usize) -> Arc<Change> {
+        let object = json!({"data": "x".repeat(bytes)});
+        db.put(&WIDGETS.into(), key, Expect::Absent, object).expect("absent")
+    }
+
+    fn follow(db: &Db, scope: FeedScope) -> Feed {
+        db.follow(&WIDGETS.into(), scope, |_| ()).1
+    }
+
+    /// Reads the revisions of all unread changes, and the reason for the end of the feed.
+    async fn drain(db: &Db, feed: &mut Feed) -> (Vec<u64>, FeedEnd) {
+        let mut revisions = Vec::new();
+        loop {
+            match feed.next(db).await {
+                Ok(change) => revisions.push(change.revision()),
+                Err(end) => return (revisions, end),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn feed_delivers_unread_changes_before_it_ends() {
+        let db = db(History { followed: 100, ..History::default() });
+        let first = db.revision();
+        let namespace = || FeedScope::Namespace("a".into());
+        let mut feeds = [FeedScope::All, namespace(), FeedScope::Object("a/70".into())].map(|scope| follow(&db, scope));
+        // A batch of a feed is smaller than the number of unread changes.
+        for number in 0..80 {
+            put(&db, &format!("a/{number}"), 1);
+        }
+        let [all, gone] = ["a/70", "b/1"].map(|key| put(&db, &format!("{key}0"), 1).revision());
+        db.remove(&WIDGETS.into(), "a/70", first + 71).expect("the object exists");
+        let last = db.remove(&WIDGETS.into(), "b/10", gone).expect("the object exists").revision();
+        let mut past = follow(&db, namespace()).starting_after(all - 1);
+        db.renew(&WIDGETS.into());
+        assert_eq!(feeds.each_ref().map(|feed| db.revision_if_read(feed)), [None; 3]);
+        put(&db, "a/new", 1);
+        let of_namespace: Vec<u64> = (first + 1..=all).chain([last - 1]).collect();
+        let expected = [(first + 1..=last).collect(), of_namespace, vec![first + 71, last - 1]];
+        for (feed, expected) in feeds.iter_mut().zip(expected) {
+            assert!(feed.has_more());
+            assert_eq!(drain(&db, feed).await, (expected, FeedEnd::Ended));
+            assert!(feed.has_more(), "the end is ready");
+        }
+        assert_eq!(drain(&db, &mut past).await, (vec![all, last - 1], FeedEnd::Ended));
+    }
+
+    #[tokio::test]
+    async fn last_feed_releases_the_retired_log() {
+        let db = db(History { followed: 10, ..History::default() });
+        let [first, second] = [FeedScope::All, FeedScope::Object("other".into())].map(|scope| follow(&db, scope));
+        let change = Arc::downgrade(&put(&db, "a", 1));
+        let removed = change.upgrade().expect("the log contains the change").revision();
+        db.remove(&WIDGETS.into(), "a", removed).expect("the object exists");
+        db.renew(&WIDGETS.into());
+        drop(first);
+        assert!(change.upgrade().is_some());
+        drop(second);
+        assert!(change.upgrade().is_none());
+        // Without feeds, a renewal drops the log at once.
+        let change = Arc::downgrade(&put(&db, "b", 1));
+        db.renew(&WIDGETS.into());
+        assert!(change.upgrade().is_none());
+    }
+
+    #[tokio::test]
+    async fn initial_objects_of_a_removed_resource_stay_available() {
+        let db = db(History { followed: 10, ..History::default() });
+        let resource = WIDGETS.into();
+        let created = put(&db, "a", 1).revision();
+        let keep = |store: &mut Store| store.keep(&resource, store.revision(), &store.objects(WIDGETS));
+        let (objects, mut feed) = db.follow(&resource, FeedScope::All, keep);
+        let removed = db.remove(&resource, "a", created).expect("the object exists").revision();
+        db.renew(&resource);
+        assert!(objects.upgrade().is_some_and(|objects| objects.get("a").is_some()));
+        assert_eq!(drain(&db, &mut feed).await, (vec![removed], FeedEnd::Ended));
+        drop(feed);
+        assert!(objects.upgrade().is_none());
+        // A snapshot of objects that still exist is not kept, because the size of the log does not limit its size.
+        put(&db, "b", 1);
+        let (objects, feed) = db.follow(&resource, FeedScope::All, keep);
+        db.renew(&resource);
+        assert!(objects.upgrade().is_none());
+        assert_eq!(feed.reason_for_lost_objects(), FeedEnd::Ended);
+    }
+
+    #[tokio::test]
+    async fn oldest_retired_log_is_evicted_above_the_limit() {
+        let db = db(History { followed: 10, max_bytes: 1, ..History::default() });
+        let mut feeds = Vec::new();
+        for round in 0..3 {
+            let mut feed = follow(&db, FeedScope::All);
+            put(&db, &format!("a/{round}"), db.max_backlog_bytes / 5 * 2);
+            // The second feed has read its change, but not the end.
+            if round == 1 {
+                feed.next(&db).await.expect("a change");
+            }
+            db.renew(&WIDGETS.into());
+            feeds.push(feed);
+        }
+        let mut ends = Vec::new();
+        for feed in &mut feeds {
+            let reason = feed.reason_for_lost_objects();
+            let (changes, end) = drain(&db, feed).await;
+            ends.push((changes.len(), reason == end, end));
+        }
+        assert_eq!(ends, [(0, true, FeedEnd::TooSlow), (0, true, FeedEnd::Ended), (1, true, FeedEnd::Ended)]);
+    }
+
+    #[tokio::test]
+    async fn renewal_wakes_waiting_feeds() {
+        let db = db(History::default());
+        let names = [FeedScope::Namespace, FeedScope::Object].map(|scope| scope("a".into()));
+        let field = FeedScope::Field { at: 0, value: String::new() };
+        for scope in names.into_iter().chain([FeedScope::All, field]) {
+            let mut feed = follow(&db, scope);
+            let (next, ()) = tokio::join!(feed.next(&db), async { db.renew(&WIDGETS.into()) });
+            assert_eq!(next.err(), Some(FeedEnd::Ended));
+        }
+    }
+}
