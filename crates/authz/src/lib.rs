@@ -49,7 +49,7 @@ pub use impersonate::{impersonate, impersonated};
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::user::User;
-pub use policies::{Binding, BoundPolicy, Policies};
+pub use policies::{Binding, BoundPolicies, BoundPolicy, Policies};
 use subprotocols::Subprotocols;
 pub use tokens::TokenFileError;
 pub use tokens::Tokens;

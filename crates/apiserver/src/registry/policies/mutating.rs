@@ -122,7 +122,7 @@ fn invoke(
     errors: &mut MutationErrors,
 ) -> Outcome<()> {
     let Invocation { policy, binding, param, kind } = invocation;
-    let compiled = &policy.compiled;
+    let compiled = policy.compiled();
     let denial = |why: &str| format!("policy '{}' with binding '{}' denied request: {why}", policy.name, binding.name);
     let review = Review::new(registry, request);
     let mut variables = review.converted(kind);
@@ -234,7 +234,7 @@ struct MutationErrors {
 impl MutationErrors {
     /// Adds the error, unless the failure policy is `Ignore`.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
-        if policy.compiled.fails() {
+        if policy.compiled().fails() {
             if self.messages.is_empty() {
                 self.reason = reason;
             }

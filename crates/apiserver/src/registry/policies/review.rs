@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_admission::policy::{Candidate, Inputs, Matched, matches, name_of};
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::request::Subresource;
-use pintle_authz::{Binding, BoundPolicy};
+use pintle_authz::{Binding, BoundPolicies, BoundPolicy};
 use pintle_json::Json;
 use pintle_kinds::Kind;
 use pintle_meta::GroupResource;
@@ -112,18 +112,18 @@ impl<'a> Review<'a> {
     /// policies have not been evaluated yet.
     pub(super) fn invocations<'p>(
         &self,
-        policies: &'p [BoundPolicy],
+        policies: &'p BoundPolicies,
     ) -> Vec<Result<Invocation<'p>, Misconfigured<'p>>> {
         let (candidates, matched) = (self.candidates(), self.matched());
         let mut invocations = Vec::new();
-        for policy in policies {
+        for (_, policy) in policies.iter() {
             let Some(at) = matches(&policy.spec["matchConstraints"], &candidates, &matched) else { continue };
             if let Err(why) = params::check_kind(self.registry, &policy.spec) {
                 let why = format!("failed to configure policy: {why}");
                 invocations.push(Err(Misconfigured { policy, binding: None, why }));
                 continue;
             }
-            for binding in &policy.bindings {
+            for (_, binding) in policy.bindings.iter() {
                 let resources = &binding.spec["matchResources"];
                 if !resources.is_null() && matches(resources, &candidates, &matched).is_none() {
                     continue;

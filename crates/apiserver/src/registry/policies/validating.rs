@@ -36,10 +36,10 @@ impl Plugin for ValidatingPolicies {
                         Some(known) => converted.insert(known),
                         None => converted.insert((invocation.kind.clone(), review.converted(&invocation.kind))),
                     };
-                    let verdict = invocation.policy.compiled.evaluate(&inputs.inputs(invocation.param.as_deref()));
+                    let verdict = invocation.policy.compiled().evaluate(&inputs.inputs(invocation.param.as_deref()));
                     act(request, &invocation, verdict, &mut denials, &mut audited);
                 }
-                Err(Misconfigured { policy, binding, why }) if policy.compiled.fails() => {
+                Err(Misconfigured { policy, binding, why }) if policy.compiled().fails() => {
                     denials.push(Denial::new(denied(policy, binding, &why)));
                 }
                 Err(_) => {}
