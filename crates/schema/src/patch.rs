@@ -10,9 +10,11 @@ use crate::Schema;
 use crate::convert::read_verbatim;
 use crate::finding::StrictFinding;
 
+mod check;
 mod json;
 mod merge_patch;
 mod order;
+mod ordered;
 mod restore;
 mod strategic;
 

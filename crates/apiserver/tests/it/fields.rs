@@ -173,3 +173,26 @@ async fn invalid_replicas_are_also_reported_for_the_scale() {
         assert_eq!(found, fields, "{:?}", answer.body);
     }
 }
+
+#[tokio::test]
+async fn nested_directives_in_new_list_items_cause_warnings() {
+    let server = server().await;
+    let path = "/api/v1/namespaces/default/podtemplates";
+    let spec = json!({"containers": [{"name": "a", "image": "a"}], "volumes": [{"name": "v", "emptyDir": {}}]});
+    let object = json!({"metadata": {"name": "a"}, "template": {"spec": spec}});
+    assert_eq!(call(&server, Method::POST, path, object).await.code, 201);
+    let env = json!([{"name": "A", "value": "1"}, {"name": "B", "$patch": "delete"}]);
+    let volume = json!({"name": "w", "$retainKeys": ["name", "emptyDir"], "emptyDir": {}});
+    let spec = json!({"containers": [{"name": "n", "image": "n", "env": env}], "volumes": [volume]});
+    let patch = json!({"template": {"spec": spec}}).to_string();
+    let headers = [("content-type", "application/strategic-merge-patch+json")];
+    let patched = read(send(&server, Method::PATCH, &format!("{path}/a"), &headers, &patch).await).await;
+    assert_eq!(patched.code, 200, "{:?}", patched.body);
+    let added = patched.body.at("/template/spec/containers/0/env");
+    assert_eq!(added, Some(&json!([{"name": "A", "value": "1"}, {"name": "B"}])));
+    let warnings = patched.headers.get_all("warning").iter().map(|value| value.to_str().expect("text"));
+    let warnings: Vec<_> = warnings.collect();
+    let expected = ["containers[0].env[1].$patch", "volumes[0].$retainKeys"];
+    let expected = expected.map(|field| format!("299 - \"unknown field \\\"template.spec.{field}\\\"\""));
+    assert_eq!(warnings, expected);
+}

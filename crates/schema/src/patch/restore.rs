@@ -42,7 +42,7 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
 }
 
 /// Returns the name of the Go type for a value.
-fn go_type(value: &Json) -> &'static str {
+pub(super) fn go_type(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",
         Json::Bool(_) => "bool",

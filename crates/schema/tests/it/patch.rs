@@ -264,6 +264,111 @@ fn directives_delete_replace_and_retain() {
 }
 
 #[test]
+fn delete_list_applies_to_lists_of_every_strategy() {
+    let live = json!({"metadata": {"finalizers": ["x", "y"]}, "spec": {
+        "containers": [{"name": "a", "args": ["a", "b", "c"]}], "tolerations": [{"key": "t"}]}});
+    let args = pod(json!([{"name": "a", "$deleteFromPrimitiveList/args": ["b"]}]));
+    assert_eq!(smp(&live, args).unwrap().at("/spec/containers/0/args"), Some(&json!(["a", "c"])));
+    let unmerged = json!({"spec": {"$deleteFromPrimitiveList/tolerations": [{"key": "t"}]}});
+    let message = "cannot merge lists without merge key for struct";
+    assert_eq!(smp(&live, unmerged), Err(PatchError::Directive(message.into())));
+    let mixed = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [1]}});
+    let message = "list element types are not identical: [[x y] [1]]";
+    assert_eq!(smp(&live, mixed), Err(PatchError::Directive(message.into())));
+    let unslashed = json!({"metadata": {"$deleteFromPrimitiveListfinalizers": []}});
+    let message = "invalid patch format of primitive list";
+    assert_eq!(smp(&live, unslashed), Err(PatchError::BadRequest(message.into())));
+}
+
+#[test]
+fn added_map_with_a_patch_directive_is_dropped() {
+    let live = json!({"metadata": {}, "spec": {"containers": [{"name": "a"}]}});
+    let ports = pod(json!([{"name": "a", "ports": [{"$patch": "replace"}]}]));
+    for (patch, pointer, result) in [
+        (json!({"metadata": {"labels": {"$patch": "replace", "x": "y"}}}), "/metadata/labels", None),
+        (json!({"spec": {"affinity": {"$patch": "unknown", "podAffinity": {}}}}), "/spec/affinity", None),
+        (json!({"spec": {"affinity": {"$patch": null, "podAffinity": null}}}), "/spec/affinity", Some(json!({}))),
+        (ports, "/spec/containers/0/ports", Some(json!([]))),
+        (json!({"spec": {"affinity": {"$retainKeys": []}}}), "/spec/affinity", Some(json!({"$retainKeys": []}))),
+    ] {
+        assert_eq!(smp(&live, patch.clone()).unwrap().at(pointer), result.as_ref(), "{patch}");
+    }
+}
+
+#[test]
+fn merge_into_a_value_without_fields_is_an_error() {
+    let revision = Schema::builtin("apps/v1", "ControllerRevision").unwrap();
+    let request = Schema::builtin("certificates.k8s.io/v1", "CertificateSigningRequest").unwrap();
+    let no_field = "unable to find api field in struct RawExtension for the json field \"a\"";
+    let no_struct = "merging an object in json but data type is not struct, instead is: map";
+    for (live, patch, schema, message) in [
+        (json!({"data": {"a": {}}}), json!({"data": {"a": {}}}), &revision, Some(no_field)),
+        (json!({"data": {"a": []}}), json!({"data": {"a": []}}), &revision, Some(no_field)),
+        (json!({"data": {"a": 1}}), json!({"data": {"a": 2, "b": {}}}), &revision, None),
+        (json!({"spec": {"extra": {"a": []}}}), json!({"spec": {"extra": {"a": []}}}), &request, Some(no_struct)),
+        (json!({"spec": {"extra": {}}}), json!({"spec": {"extra": {"a": []}}}), &request, None),
+    ] {
+        let error = strategic(&live, &patch, schema).err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), message, "{patch}");
+    }
+}
+
+#[test]
+fn new_item_of_a_keyed_list_keeps_nested_directives() {
+    let live = json!({"spec": {"containers": [{"name": "a"}], "volumes": [{"name": "v"}]}});
+    let container = json!({"name": "n", "env": [{"name": "A"}, {"name": "B", "$patch": "delete"}]});
+    let volume = json!({"name": "w", "$retainKeys": ["name", "emptyDir"], "emptyDir": {}});
+    let patched = smp(&live, json!({"spec": {"containers": [container], "volumes": [volume]}})).unwrap();
+    assert_eq!(patched.at("/spec/containers/0"), Some(&container));
+    assert_eq!(patched.at("/spec/volumes/0"), Some(&volume));
+}
+
+fn ordered(live: &[&str], patch: Option<&[&str]>, order: &[&str]) -> Result<Json, PatchError> {
+    let mut body = json!({"metadata": {"$setElementOrder/finalizers": order}});
+    if let Some(patch) = patch {
+        body["metadata"]["finalizers"] = json!(patch);
+    }
+    let object = if live.is_empty() { json!({"metadata": {}}) } else { json!({"metadata": {"finalizers": live}}) };
+    smp(&object, body).map(|patched| patched["metadata"]["finalizers"].clone())
+}
+
+#[test]
+fn empty_order_list_sorts_new_items_like_go() {
+    for (live, patch, merged) in [
+        (&["d", "c"][..], Some(&["e", "d"][..]), &["d", "c", "e"][..]),
+        (&["c", "d"], Some(&["e", "d"]), &["c", "d", "e"]),
+        (&["c"], Some(&["e", "d"]), &["c", "d", "e"]),
+        (&[], Some(&["e", "d"]), &["d", "e"]),
+        (&["c", "d"], None, &["c", "d"]),
+    ] {
+        assert_eq!(ordered(live, patch, &[]).unwrap(), json!(merged), "{live:?} {patch:?}");
+    }
+    assert_eq!(ordered(&["c"], Some(&[]), &["c"]).unwrap(), json!(["c"]));
+    let empty = Err(PatchError::Directive("no elements in any of the given slices".into()));
+    assert_eq!(ordered(&[], Some(&[]), &["c"]), empty);
+    assert_eq!(ordered(&[], None, &["c"]).unwrap(), json!(null));
+}
+
+#[test]
+fn added_items_take_the_positions_of_deleted_items() {
+    let live = pod(json!([{"name": "a"}, {"name": "b"}, {"name": "c"}]));
+    let names = |items: Json, order: Json| {
+        let patch = json!({"spec": {"containers": items, "$setElementOrder/containers": order}});
+        let patched = smp(&live, patch)?;
+        let names = patched["spec"]["containers"].as_array().into_iter().flatten();
+        Ok::<_, PatchError>(names.map(|item| item["name"].clone()).collect::<Json>())
+    };
+    let (a, b, d) = (json!({"name": "a"}), json!({"name": "b"}), json!({"name": "d"}));
+    let deleted = |name: &str| json!({"name": name, "$patch": "delete"});
+    assert_eq!(names(json!([deleted("b"), d]), json!([d, a])), Ok(json!(["c", "d", "a"])));
+    assert_eq!(names(json!([deleted("a"), a]), json!([a, b])), Ok(json!(["c", "a", "b"])));
+    let replace = json!({"$patch": "replace"});
+    assert_eq!(names(json!([replace, d]), json!([d, a])), Ok(json!(["d"])));
+    assert_eq!(names(json!([d, replace]), json!([d, a])), Ok(json!(["d"])));
+    assert!(matches!(names(json!([d, replace]), json!([d])), Err(PatchError::Directive(_))));
+}
+
+#[test]
 fn invalid_directives_are_errors() {
     let live = pod(json!([{"name": "a"}]));
     for (patch, message) in [
@@ -276,6 +381,25 @@ fn invalid_directives_are_errors() {
             "unable to find api field in struct PodSpec for the json field \"nosuch\"",
         ),
         (json!({"spec": {"$retainKeys": ["x"], "containers": []}}), "invalid patch format of retainKeys"),
+        (json!({"spec": {"$setElementOrdercontainers": []}}), "invalid patch format of setElementOrder list"),
+        (
+            json!({"spec": {"containers": null, "$setElementOrder/containers": []}}),
+            "expected a []interface {}, but received a %!s(<nil>)",
+        ),
+        (json!({"spec": {"$setElementOrder/nodeSelector": []}}), "expected slice or array type, but got: struct"),
+        (
+            json!({"spec": {"volumes": ["x"], "$setElementOrder/volumes": []}}),
+            "expected a map[string]interface {}, but received a string",
+        ),
+        (
+            json!({"spec": {"volumes": [{"emptyDir": {}}], "$setElementOrder/volumes": []}}),
+            "map: map[emptyDir:map[]] does not contain declared merge key: name",
+        ),
+        (json!({"$patch": null}), "unknown patch type: %!s(<nil>) in map: map[$patch:<nil>]"),
+        (json!({"$patch": true}), "unknown patch type: %!s(bool=true) in map: map[$patch:true]"),
+        (json!({"$patch": 1.5}), "unknown patch type: %!s(float64=1.5) in map: map[$patch:1.5]"),
+        (pod(json!([null])), "list element types are not identical: [[map[name:a]] [<nil>]]"),
+        (pod(json!([["x"]])), "list element types are not identical: [[map[name:a]] [[x]]]"),
     ] {
         assert_eq!(smp(&live, patch.clone()).unwrap_err().to_string(), message, "{patch}");
     }
