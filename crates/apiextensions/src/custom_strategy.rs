@@ -133,7 +133,7 @@ impl CustomStrategy {
             return errors.push(FieldError::invalid("<nil>", &Json::Null, why));
         }
         let mut rule_errors = rules::evaluate(tree, self.schema(), object, old);
-        rule_errors.take_warnings().into_iter().for_each(|text| errors.warn(text));
+        rule_errors.take_warnings().into_iter().for_each(|text| errors.warn(|| text));
         errors.extend(rule_errors);
     }
 

@@ -1,5 +1,7 @@
 //! Evaluates rules.
 
+use std::cell::LazyCell;
+
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_cel::{EvalError, Failure, Value, Variables};
 use pintle_json::Json;
@@ -101,6 +103,11 @@ impl Run {
         Self { errors: FieldErrors::default(), budget, is_over: false, is_default }
     }
 
+    /// Returns `true` if no further rules must be evaluated, because the budget or the space for errors is exhausted.
+    fn is_stopped(&self) -> bool {
+        self.is_over || self.errors.is_full()
+    }
+
     fn value(
         &mut self,
         (tree, shape): (&RuleTree, &Structural),
@@ -109,7 +116,7 @@ impl Run {
         path: FieldPath<'_>,
     ) {
         // Skip the rules for a null value, because the rules of the surrounding schema can check for null.
-        if value.is_null() || self.is_over {
+        if value.is_null() || self.is_stopped() {
             return;
         }
         self.rules((tree, shape), value, &correlation, path);
@@ -154,8 +161,9 @@ impl Run {
             RuleVariables { value: schema.value(value), old: Some(old) }
         });
         let plain = RuleVariables { value: schema.value(value), old };
+        let is_unchanged = LazyCell::new(|| correlation.is_unchanged(shape, value));
         for rule in &tree.rules {
-            if self.is_over {
+            if self.is_stopped() {
                 return;
             }
             let rule = match rule {
@@ -174,7 +182,7 @@ impl Run {
             match self.evaluate(rule, variables) {
                 Ok(true) => {}
                 Ok(false) => {
-                    let is_warning = !rule.uses_old_self && correlation.is_unchanged(shape, value);
+                    let is_warning = !rule.uses_old_self && *is_unchanged;
                     self.fail(tree, rule, value, &plain, path, is_warning);
                 }
                 Err(why) => self.errors.add(|| FieldError::invalid_text(text(path), &tree.type_name, why)),
@@ -245,19 +253,22 @@ impl Run {
                 }
             }
         }
-        let path = match (path, rule.field_path.as_str()) {
-            (path, "") => text(path),
-            (FieldPath::Start(""), below) => below.into(),
-            (path, below) => format!("{path}.{below}"),
-        };
-        let error = match over {
-            Some(over) => FieldError::invalid_text(path, &tree.type_name, over),
-            None => error(rule.reason, path, shown(tree, value), &why),
+        // The path can be as long as the object. Therefore, build it only if the error or the warning is added.
+        let error = || {
+            let path = match (path, rule.field_path.as_str()) {
+                (path, "") => text(path),
+                (FieldPath::Start(""), below) => below.into(),
+                (path, below) => format!("{path}.{below}"),
+            };
+            match over {
+                Some(over) => FieldError::invalid_text(path, &tree.type_name, over),
+                None => error(rule.reason, path, shown(tree, value), &why),
+            }
         };
         if is_warning {
-            self.errors.warn(format!("{}: {}", error.field, error.message));
+            self.errors.warn(|| error().to_string());
         } else {
-            self.errors.push(error);
+            self.errors.add(error);
         }
     }
 }
@@ -288,4 +299,28 @@ fn error(reason: FieldErrorType, path: String, value: Option<&Json>, why: &str) 
 
 fn is_usable(message: &str) -> bool {
     !message.is_empty() && message.len() <= MAX_MESSAGE && !message.contains('\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+    use crate::pattern::Patterns;
+
+    #[test]
+    fn rules_end_when_the_errors_reach_their_limit() {
+        let item = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self < 0"}]});
+        let lists = json!({"type": "object", "additionalProperties": {"type": "array", "items": item}});
+        let schema = json!({"type": "object", "properties": {"spec": lists}});
+        let items: Vec<_> = (0..1_000).map(Json::from).collect();
+        let object = json!({"spec": {("k".repeat(1 << 20)): items}});
+        let (tree, shape) = (RuleTree::read(&schema), Structural::read(&schema, &mut Patterns::default()));
+        let tree = tree.expect("there are rules");
+        let mut run = Run::new(OBJECT_BUDGET, false);
+        run.value((&tree, &shape), &object, Correlation::of_object(None), FieldPath::Start(""));
+        let cost = OBJECT_BUDGET - run.budget;
+        assert_eq!(run.errors.fields().len(), 8);
+        assert!(cost < 100, "{cost}");
+    }
 }

@@ -141,8 +141,10 @@ const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
     /// Adds an error unless the size limit is reached. `add` calls `error` only if it adds the error.
+    ///
+    /// The first error is always added, because a collection without errors accepts the object.
     pub fn add(&mut self, error: impl FnOnce() -> FieldError) {
-        if self.size < MAX_ERROR_BYTES {
+        if !self.is_full() {
             let error = error();
             self.size += size_of::<FieldError>() + error.field.len() + error.message.len();
             self.all.push(error);
@@ -189,9 +191,10 @@ impl FieldErrors {
         }
     }
 
-    /// Adds a warning unless the size limit is reached.
-    pub fn warn(&mut self, text: String) {
+    /// Adds a warning unless the size limit is reached. `warn` calls `text` only if it adds the warning.
+    pub fn warn(&mut self, text: impl FnOnce() -> String) {
         if self.size < MAX_ERROR_BYTES {
+            let text = text();
             self.size += text.len();
             self.warnings.push(text);
         }
@@ -221,9 +224,9 @@ impl FieldErrors {
         self.size
     }
 
-    /// Returns `true` if the size limit is reached, so that callers can stop validating.
+    /// Returns `true` if there is an error and the size limit is reached, so that callers can stop validating.
     pub fn is_full(&self) -> bool {
-        self.size >= MAX_ERROR_BYTES
+        self.size >= MAX_ERROR_BYTES && !self.all.is_empty()
     }
 
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
@@ -319,5 +322,28 @@ mod tests {
             }
         }
         assert_eq!((formatted.get(), errors.into_iter().len()), (8, 8));
+    }
+
+    #[test]
+    fn warning_is_not_formatted_after_the_limit() {
+        let mut formatted = 0;
+        let mut errors = FieldErrors::default();
+        for _ in 0..10 {
+            errors.warn(|| {
+                formatted += 1;
+                "w".repeat(1 << 20)
+            });
+        }
+        assert_eq!((formatted, errors.take_warnings().len()), (8, 8));
+    }
+
+    #[test]
+    fn first_error_is_kept_after_many_warnings() {
+        let mut errors = FieldErrors::default();
+        errors.warn(|| "w".repeat(8 << 20));
+        assert!(!errors.is_full());
+        (0..2).for_each(|_| errors.push(FieldError::required("f", "")));
+        assert!(errors.is_full());
+        assert_eq!(errors.fields(), ["f"]);
     }
 }
