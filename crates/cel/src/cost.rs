@@ -148,7 +148,7 @@ impl Pricing {
             Self::Pattern => pattern(size(0), size(1)),
             Self::Contains => text(size(0)).saturating_mul(text(size(1))),
             Self::Concatenation => text(size(0).saturating_add(size(1))),
-            Self::Smaller => text(size(0).min(size(1))),
+            Self::Smaller => smaller(args.first(), args.get(1)),
             Self::ContainsIp { text: as_text } => text(2 * plain(0)) + if as_text { text(plain(1)) } else { 0 },
             Self::ContainsCidr { text: as_text } => {
                 text(2 * plain(0)) + text(plain(0)) + 1 + if as_text { text(plain(1)) } else { 0 }
@@ -166,7 +166,7 @@ impl Pricing {
                 };
                 11_u64.wrapping_add(go_u64(plain(0) as f64 * depth))
             }
-            Self::SelfCompare(index) => self_compare(args.get(index)),
+            Self::SelfCompare(index) => self_compare(args.get(index), meter),
             Self::Sets(factor) => 1_u64.saturating_add((plain(0).saturating_mul(plain(1)) as f64 * factor) as u64),
         })
     }
@@ -181,9 +181,9 @@ pub(crate) fn selector(length: u64) -> u64 {
     10 + text(length) + scaled(scaled(length, 0.5), 50.0)
 }
 
-fn self_compare(list: Option<&Value<'_>>) -> u64 {
+fn self_compare(list: Option<&Value<'_>>, meter: &mut Meter) -> u64 {
     let Some(Value::List(list)) = list else { return 12 };
-    let texts = matches!(list.get(0), Some(Ok(Value::String(_) | Value::Bytes(_))));
+    let texts = matches!(list.get(0, meter), Some(Ok(Value::String(_) | Value::Bytes(_))));
     let factor = if texts { 2.1 } else { 2.0 };
     let size = list.len() as u64;
     11_u64.saturating_add((size.saturating_mul(size) as f64 * factor) as u64)
@@ -198,8 +198,13 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
         Value::Bytes(bytes) => Ok((bytes.len() as f64 * 0.1) as u64),
         Value::List(list) => {
             let mut sum = 0_u64;
-            for item in list.iter() {
-                sum = sum.saturating_add(item.map_or(Ok(1), |item| traversal(&item, meter, depth))?);
+            let mut items = list.reader();
+            while let Some(item) = items.next(meter) {
+                sum = sum.saturating_add(match item {
+                    Ok(item) => traversal(&item, meter, depth)?,
+                    Err(Failure::Budget) => return Err(Failure::Budget),
+                    Err(_) => 1,
+                });
             }
             Ok(sum)
         }
@@ -207,7 +212,10 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
             let mut sum = 0_u64;
             for key in map.keys() {
                 let key = key.value();
-                let value = map.get(&key).ok().flatten().unwrap_or(Value::Null);
+                let value = match map.get(&key, meter) {
+                    Err(Failure::Budget) => return Err(Failure::Budget),
+                    value => value.ok().flatten().unwrap_or(Value::Null),
+                };
                 sum =
                     sum.saturating_add(traversal(&key, meter, depth)?).saturating_add(traversal(&value, meter, depth)?);
             }
@@ -227,6 +235,29 @@ pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64
 
 /// Returns the cost of `!=`.
 pub(crate) fn smaller(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
+    let limit = |value: Option<&Value<'_>>| value.map_or(1, Value::size_limit);
     let size = |value: Option<&Value<'_>>| value.map_or(1, Value::size);
-    text(size(left).min(size(right)))
+    let (short, long) = if limit(left) <= limit(right) { (left, right) } else { (right, left) };
+    // Do not count the characters of a text that is at least as long as the other value, because the cost of the
+    // operator does not include them.
+    let smaller = size(short);
+    text(if limit(long) / 4 >= smaller { smaller } else { smaller.min(size(long)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn cost_of_a_comparison_depends_on_the_smaller_size(left in "[aé€😀]{0,90}", right in "[aé€😀]{0,90}", number: i64) {
+            let values = [Value::from(&*left), Value::some(Value::from(&*right)), Value::Int(number), Value::NONE];
+            for (left, right) in values.iter().flat_map(|left| values.iter().map(move |right| (left, right))) {
+                prop_assert_eq!(smaller(Some(left), Some(right)), text(left.size().min(right.size())));
+            }
+            prop_assert_eq!(smaller(None, values.first()), text(values[0].size().min(1)));
+        }
+    }
 }

@@ -107,9 +107,13 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
 
 /// Returns `true` if the list is empty or if `holds` accepts its first item. cel-go uses the type of this item to
 /// select the signature of a call.
-fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
+fn first_is(meter: &mut Meter, args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
     let [Value::List(list), ..] = args else { return true };
-    list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))
+    list.get(0, meter).is_none_or(|first| match first {
+        Ok(first) => holds(&first),
+        // The function fails with the same error when it reads the list.
+        Err(failure) => failure == Failure::Budget,
+    })
 }
 
 fn one_text<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v str> {

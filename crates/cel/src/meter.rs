@@ -41,8 +41,9 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(budget: u64) -> Self {
-        Self::with_patterns(budget, &Arc::default())
+    /// Creates a meter for operations outside of an evaluation, which have no limit.
+    pub(crate) fn unlimited() -> Self {
+        Self { cost: 0, budget: u64::MAX, work_left: u64::MAX, known: None, patterns: BTreeMap::new() }
     }
 
     pub(crate) fn with_patterns(budget: u64, known: &Arc<Patterns>) -> Self {

@@ -56,6 +56,16 @@ impl Opaque {
         }
     }
 
+    /// Returns the approximate units of work for comparing the value with an equal value.
+    pub(crate) fn weight(&self) -> u64 {
+        let length = match self {
+            Self::Semver(version) => version.length(),
+            Self::Url(url) => url.text().len(),
+            _ => 0,
+        };
+        1 + length as u64 / 8
+    }
+
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
             Self::Ip(address) => Some(if address.is_ipv4() { 4 } else { 16 }),

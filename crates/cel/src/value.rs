@@ -162,6 +162,16 @@ impl<'a> Value<'a> {
         self.length().unwrap_or(1)
     }
 
+    /// Returns an upper limit of [`size`](Self::size), without counting the characters of a string. The limit is at most
+    /// four times the size.
+    pub(crate) fn size_limit(&self) -> u64 {
+        match self {
+            Self::String(text) => text.len() as u64,
+            Self::Optional(Some(value)) if let Self::String(text) = &**value => text.len() as u64,
+            _ => self.size(),
+        }
+    }
+
     /// Returns the result of the CEL function `size`, or `None` if the value has no size.
     pub(crate) fn length(&self) -> Option<u64> {
         Some(match self {
@@ -174,7 +184,8 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the approximate units of work for reading the value, excluding its list items and map entries.
+    /// Returns the approximate units of work for reading the value. Excludes its list items and map entries, and the
+    /// content of an [opaque value](Opaque::weight), because most functions read only a part of it.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),
@@ -254,6 +265,7 @@ impl<'a> From<&'a pintle_json::Json> for Value<'a> {
 }
 
 impl Meter {
+    /// Counts the work of hashing and comparing a key.
     pub(crate) fn hash(&mut self, key: &Value<'_>) -> Result<(), Failure> {
         self.work(key.weight().saturating_mul(8))
     }

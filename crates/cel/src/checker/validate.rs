@@ -102,7 +102,7 @@ impl Check<'_> {
         match (function, literal, target) {
             ("duration" | "timestamp", Some(literal), _) => {
                 let (convert, _) = library::function(function, 1, true);
-                let converted = convert(&mut Meter::new(u64::MAX), &[Value::from(literal)]);
+                let converted = convert(&mut Meter::unlimited(), &[Value::from(literal)]);
                 if !matches!(converted, Some(Ok(_))) {
                     self.report(*first, format!("invalid {function} argument"));
                 }

@@ -2,6 +2,7 @@
 
 use super::{Evaluated, Evaluator, is_spent};
 use crate::error::Failure;
+use crate::meter::Meter;
 use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
 use crate::value::{List, Value};
 
@@ -76,7 +77,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
 
     /// Resolves a path of field names, such as `object.spec.name`, in the caller's data without creating values for
     /// intermediate fields. Returns `None` if the attribute is not a path of field names, or if a field is absent.
-    fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
+    fn path(&mut self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,
             Base::Local(slot) => self.slots.get(*slot)?.as_ref()?.as_ref().ok()?,
@@ -93,7 +94,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
         let found = match schema {
             None => Value::of(node.field(last.name()?)?),
-            Some(schema) => schema.field(node, last.name()?).ok()??,
+            Some(schema) => schema.field(node, last.name()?, &mut self.meter).ok()??,
         };
         Some(if attribute.test_only { Value::Bool(true) } else { found })
     }
@@ -121,7 +122,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     ) -> Result<Option<Value<'a>>, Failure> {
         let key = match &qualifier.key {
             QualifierKey::Const(key) => {
-                let found = select(&value, key, access);
+                let found = select(&value, key, access, &mut self.meter);
                 return self.paid(found, optional);
             }
             QualifierKey::Attribute(attribute) => self.attribute(attribute, false).and_then(valid_key),
@@ -132,7 +133,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
         let found = key.and_then(|key| {
             self.meter.hash(&key)?;
-            select(&value, &key, access)
+            select(&value, &key, access, &mut self.meter)
         });
         self.paid(found, optional)
     }
@@ -173,14 +174,19 @@ fn valid_key(key: Value<'_>) -> Evaluated<'_> {
     }
 }
 
-fn select<'a>(value: &Value<'a>, key: &Value<'a>, access: Access) -> Result<Option<Value<'a>>, Failure> {
+fn select<'a>(
+    value: &Value<'a>,
+    key: &Value<'a>,
+    access: Access,
+    meter: &mut Meter,
+) -> Result<Option<Value<'a>>, Failure> {
     let required = access == Access::Required;
     match value {
-        Value::Map(map) => match map.get(key)? {
+        Value::Map(map) => match map.get(key, meter)? {
             None if required => Err(Failure::no_key(key.plain())),
             found => Ok(found),
         },
-        Value::List(list) => item(list, key, required),
+        Value::List(list) => item(list, key, required, meter),
         Value::Object(object) => {
             let Value::String(name) = key else { return absent(key, required) };
             match (object.field(name), object.type_name()) {
@@ -201,9 +207,9 @@ fn absent<'a>(key: &Value<'a>, required: bool) -> Result<Option<Value<'a>>, Fail
     if required { Err(Failure::no_key(key.plain())) } else { Ok(None) }
 }
 
-fn item<'a>(list: &List<'a>, key: &Value<'a>, required: bool) -> Result<Option<Value<'a>>, Failure> {
+fn item<'a>(list: &List<'a>, key: &Value<'a>, required: bool, meter: &mut Meter) -> Result<Option<Value<'a>>, Failure> {
     let index = index(key)?;
-    match usize::try_from(index).ok().and_then(|index| list.get(index)) {
+    match usize::try_from(index).ok().and_then(|index| list.get(index, meter)) {
         Some(item) => item.map(Some),
         None if required => Err(Failure::new(format!("index out of bounds: {}", key.plain()))),
         None => Ok(None),

@@ -36,9 +36,11 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     fn iterate(&mut self, fold: &'e PlannedFold, range: &Value<'a>) -> Result<(), Failure> {
         match range {
             Value::List(list) => {
-                for (index, item) in list.iter().enumerate() {
+                let (mut items, mut index) = (list.reader(), 0);
+                while let Some(item) = items.next(&mut self.meter) {
                     let (first, second) = if fold.two_vars {
-                        (Ok(Value::Int(i64::try_from(index).unwrap_or(i64::MAX))), Some(item))
+                        index += 1;
+                        (Ok(Value::Int(index - 1)), Some(item))
                     } else {
                         (item, None)
                     };
@@ -53,7 +55,11 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 for key in map.keys() {
                     let key = key.value();
                     let value = if fold.two_vars {
-                        Some(map.get(&key).and_then(|value| value.ok_or_else(|| Failure::no_key(key.plain()))))
+                        self.meter.hash(&key)?;
+                        Some(
+                            map.get(&key, &mut self.meter)
+                                .and_then(|value| value.ok_or_else(|| Failure::no_key(key.plain()))),
+                        )
                     } else {
                         None
                     };
@@ -78,6 +84,9 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         first: Evaluated<'a>,
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
+        if is_spent(&first) || second.as_ref().is_some_and(is_spent) {
+            return Err(Failure::Budget);
+        }
         // Count work for each iteration, because an iteration may have no cost.
         self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
@@ -137,8 +146,11 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             (Some(key), value) => vec![(key, value)],
             (None, Value::Map(more)) => {
                 let keys = more.keys().into_iter().map(|key| key.value());
-                let entries = keys.map(|key| Ok((key.clone(), more.get(&key)?.unwrap_or(Value::Null))));
-                entries.collect::<Result<_, Failure>>()?
+                let entry = |key: Value<'a>| {
+                    let value = more.get(&key, &mut self.meter)?.unwrap_or(Value::Null);
+                    Ok((key, value))
+                };
+                keys.map(entry).collect::<Result<_, Failure>>()?
             }
             (None, _) => return Err(Failure::no_overload()),
         };
@@ -148,7 +160,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             let Some(known) = Key::of(&key) else {
                 return Err(Failure::new(format!("unsupported key type: {}", key.type_of().name())));
             };
-            if !map.insert(known, value)? {
+            if !map.insert(known, value, &mut self.meter)? {
                 return Err(Failure::new(format!("insert failed: key {} already exists", key.plain())));
             }
         }

@@ -1,6 +1,7 @@
 //! Operators.
 
 use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Function, Returned};
@@ -8,7 +9,7 @@ use crate::ast::operator;
 use crate::error::Failure;
 use crate::meter::Meter;
 use crate::schema::ListKind;
-use crate::value::{List, Value, key_of};
+use crate::value::{Key, List, Value, key_of};
 
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
@@ -98,25 +99,32 @@ fn joined<'a>(meter: &mut Meter, left: &str, right: &str) -> Result<Value<'a>, F
 fn add_lists<'a>(meter: &mut Meter, left: &List<'a>, right: &List<'a>) -> Result<List<'a>, Failure> {
     let (kind, Some(schema)) = (left.kind(), left.schema()) else { return Ok(left.clone().join(right.clone())) };
     meter.items(left.len().saturating_add(right.len()))?;
-    let mut items = left.to_vec()?;
+    let mut items = left.to_vec(meter)?;
+    let mut right_items = right.reader();
     match kind {
         ListKind::Atomic => return Ok(left.clone().join(right.clone())),
         ListKind::Set => {
-            for item in right.iter() {
+            items.iter().try_for_each(|item| meter.hash(item))?;
+            let mut keys: Option<HashSet<_>> = items.iter().map(Key::of_plain).collect();
+            while let Some(item) = right_items.next(meter) {
                 let item = item?;
-                let mut known = false;
-                for other in &items {
-                    known = known || other.equals_within(&item, meter)?;
-                }
-                items.extend((!known).then_some(item));
+                meter.hash(&item)?;
+                let is_new = match (&mut keys, Key::of_plain(&item)) {
+                    (Some(keys), Some(key)) => keys.insert(key),
+                    _ => {
+                        keys = None;
+                        !has_equal(&items, &item, meter)?
+                    }
+                };
+                items.extend(is_new.then_some(item));
             }
         }
         ListKind::Keyed(keys) => {
-            let mut places: std::collections::HashMap<_, _> =
-                items.iter().enumerate().map(|(at, item)| (key_of(item, keys), at)).collect();
-            for item in right.iter() {
+            let places = items.iter().enumerate().map(|(at, item)| Ok((key_of(item, keys, meter)?, at)));
+            let mut places = places.collect::<Result<HashMap<_, _>, Failure>>()?;
+            while let Some(item) = right_items.next(meter) {
                 let item = item?;
-                let key = key_of(&item, keys);
+                let key = key_of(&item, keys, meter)?;
                 match places.get(&key) {
                     Some(at) => items[*at] = item,
                     None => {
@@ -128,6 +136,15 @@ fn add_lists<'a>(meter: &mut Meter, left: &List<'a>, right: &List<'a>) -> Result
         }
     }
     Ok(List::with_schema(items, schema))
+}
+
+fn has_equal<'a>(items: &[Value<'a>], item: &Value<'a>, meter: &mut Meter) -> Result<bool, Failure> {
+    for other in items {
+        if other.equals_within(item, meter)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn subtract<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
@@ -220,7 +237,10 @@ fn greater_equals<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [value, Value::List(list)] => Some(contains(meter, list, value).map(Value::Bool)),
-        [key, Value::Map(map)] => Some(map.get(key).map(|found| Value::Bool(found.is_some()))),
+        [key, Value::Map(map)] => {
+            let found = meter.hash(key).and_then(|()| map.get(key, meter));
+            Some(found.map(|found| Value::Bool(found.is_some())))
+        }
         _ => None,
     }
 }
@@ -231,7 +251,8 @@ fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 pub(super) fn contains<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>) -> Result<bool, Failure> {
     let strict = list.schema().is_some();
     let mut failure = None;
-    for item in list.iter() {
+    let mut items = list.reader();
+    while let Some(item) = items.next(meter) {
         match item.and_then(|item| item.equals_within(value, meter)) {
             Ok(true) => return Ok(true),
             Ok(false) => {}

@@ -29,25 +29,31 @@ fn authorization<'a>(question: Authorization) -> Value<'a> {
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "path" => path,
-        "group" => |_, args| step(args, Step::Authorizer, Step::Group, |question, group| question.group = group),
+        "group" => {
+            |meter, args| step(meter, args, Step::Authorizer, Step::Group, |question, group| question.group = group)
+        }
         "serviceAccount" => service_account,
         "resource" => resource,
-        "subresource" => {
-            |_, args| step(args, Step::Resource, Step::Resource, |question, part| question.subresource = part)
+        "subresource" => |meter, args| {
+            step(meter, args, Step::Resource, Step::Resource, |question, part| question.subresource = part)
+        },
+        "namespace" => {
+            |meter, args| step(meter, args, Step::Resource, Step::Resource, |question, part| question.namespace = part)
         }
-        "namespace" => |_, args| step(args, Step::Resource, Step::Resource, |question, part| question.namespace = part),
-        "name" => |_, args| step(args, Step::Resource, Step::Resource, |question, part| question.name = part),
-        "fieldSelector" => {
-            |_, args| step(args, Step::Resource, Step::Resource, |question, part| question.field_selector = part)
+        "name" => {
+            |meter, args| step(meter, args, Step::Resource, Step::Resource, |question, part| question.name = part)
         }
-        "labelSelector" => {
-            |_, args| step(args, Step::Resource, Step::Resource, |question, part| question.label_selector = part)
-        }
+        "fieldSelector" => |meter, args| {
+            step(meter, args, Step::Resource, Step::Resource, |question, part| question.field_selector = part)
+        },
+        "labelSelector" => |meter, args| {
+            step(meter, args, Step::Resource, Step::Resource, |question, part| question.label_selector = part)
+        },
         "check" => check,
-        "errored" => |_, args| decision(args, |decision| Value::Bool(decision.error.is_some())),
-        "error" => |_, args| decision(args, |decision| decision.error.clone().unwrap_or_default().into()),
-        "allowed" => |_, args| decision(args, |decision| Value::Bool(decision.allowed)),
-        "reason" => |_, args| decision(args, |decision| decision.reason.clone().into()),
+        "errored" => |meter, args| decision(meter, args, |decision| Value::Bool(decision.error.is_some())),
+        "error" => |meter, args| decision(meter, args, |decision| decision.error.clone().unwrap_or_default().into()),
+        "allowed" => |meter, args| decision(meter, args, |decision| Value::Bool(decision.allowed)),
+        "reason" => |meter, args| decision(meter, args, |decision| decision.reason.clone().into()),
         _ => return None,
     })
 }
@@ -61,28 +67,44 @@ fn at<'v, 'a>(args: &'v [Value<'a>], step: Step) -> Option<(&'v Authorization, &
     }
 }
 
-fn step<'a>(args: &[Value<'a>], from: Step, to: Step, change: impl FnOnce(&mut Question, String)) -> Returned<'a> {
+fn step<'a>(
+    meter: &mut Meter,
+    args: &[Value<'a>],
+    from: Step,
+    to: Step,
+    change: impl FnOnce(&mut Question, String),
+) -> Returned<'a> {
     let (question, [Value::String(text)]) = at(args, from)? else { return None };
-    Some(Ok(authorization(question.with(to, |question| change(question, text.to_string())))))
+    changed(meter, question, to, |question| change(question, text.to_string()))
 }
 
-fn path<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+/// Copies a question and changes the copy. Counts the work of copying the question.
+fn changed<'a>(
+    meter: &mut Meter,
+    question: &Authorization,
+    step: Step,
+    change: impl FnOnce(&mut Question),
+) -> Returned<'a> {
+    Some(meter.text(question.length()).map(|()| authorization(question.with(step, change))))
+}
+
+fn path<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let (question, [Value::String(path)]) = at(args, Step::Authorizer)? else { return None };
     if path.trim().is_empty() {
         return Some(Err(Failure::new("path must not be empty")));
     }
-    Some(Ok(authorization(question.with(Step::Path, |question| question.path = Some(path.to_string())))))
+    changed(meter, question, Step::Path, |question| question.path = Some(path.to_string()))
 }
 
-fn resource<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn resource<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let (question, [Value::String(resource)]) = at(args, Step::Group)? else { return None };
     if resource.trim().is_empty() {
         return Some(Err(Failure::new("resource must not be empty")));
     }
-    Some(Ok(authorization(question.with(Step::Resource, |question| question.resource = resource.to_string()))))
+    changed(meter, question, Step::Resource, |question| question.resource = resource.to_string())
 }
 
-fn service_account<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn service_account<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let (question, [Value::String(namespace), Value::String(name)]) = at(args, Step::Authorizer)? else { return None };
     if !named_format::is_subdomain_name(name) {
         return Some(Err(Failure::new("Invalid service account name")));
@@ -91,20 +113,25 @@ fn service_account<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         return Some(Err(Failure::new("Invalid service account namespace")));
     }
     let account = (namespace.to_string(), name.to_string());
-    Some(Ok(authorization(question.with(Step::Authorizer, |question| question.service_account = Some(account)))))
+    changed(meter, question, Step::Authorizer, |question| question.service_account = Some(account))
 }
 
-fn check<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn check<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Opaque(Opaque::Authorization(question)), Value::String(verb)] = args else { return None };
     if !matches!(question.step(), Step::Path | Step::Resource) {
         return None;
     }
-    Some(Ok(Value::Opaque(Opaque::Decision(Arc::new(question.check(verb))))))
+    let counted = meter.text(question.length());
+    Some(counted.map(|()| Value::Opaque(Opaque::Decision(Arc::new(question.check(verb))))))
 }
 
-fn decision<'a>(args: &[Value<'a>], part: impl FnOnce(&Decision) -> Value<'a>) -> Returned<'a> {
+fn decision<'a>(meter: &mut Meter, args: &[Value<'a>], part: impl FnOnce(&Decision) -> Value<'a>) -> Returned<'a> {
     match args {
-        [Value::Opaque(Opaque::Decision(decision))] => Some(Ok(part(decision))),
+        [Value::Opaque(Opaque::Decision(decision))] => {
+            let part = part(decision);
+            // The authorizer's texts can contain long texts of the question.
+            Some(meter.work(part.weight()).map(|()| part))
+        }
         _ => None,
     }
 }

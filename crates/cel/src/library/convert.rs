@@ -29,6 +29,11 @@ fn wrong<T>(from: &Value<'_>, to: &Type) -> Result<T, Failure> {
     Err(Failure::new(format!("type conversion error from '{}' to '{}'", from.type_of().name(), to.name())))
 }
 
+/// Runs a conversion that parses or copies a text, and counts its work.
+fn counted<'a>(meter: &mut Meter, text: &[u8], convert: impl FnOnce() -> Result<Value<'a>, Failure>) -> Returned<'a> {
+    Some(meter.text(text.len()).and_then(|()| convert()))
+}
+
 fn unchanged<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     args.first().cloned().map(Ok)
 }
@@ -49,22 +54,22 @@ fn to_bool<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-fn to_bytes<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn to_bytes<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Bytes(bytes)] => Some(Ok(Value::Bytes(bytes.clone()))),
-        [Value::String(text)] => Some(Ok(Value::Bytes(text.as_bytes().into()))),
+        [Value::String(text)] => counted(meter, text.as_bytes(), || Ok(Value::Bytes(text.as_bytes().into()))),
         _ => None,
     }
 }
 
-fn to_double<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn to_double<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Double(value)] => Some(Ok(Value::Double(*value))),
         [Value::Int(value)] => Some(Ok(Value::Double(*value as f64))),
         [Value::Uint(value)] => Some(Ok(Value::Double(*value as f64))),
-        [value @ Value::String(text)] => {
-            Some(parse_float(text).map_or_else(|| wrong(value, &Type::Double), |number| Ok(Value::Double(number))))
-        }
+        [value @ Value::String(text)] => counted(meter, text.as_bytes(), || {
+            parse_float(text).map_or_else(|| wrong(value, &Type::Double), |number| Ok(Value::Double(number)))
+        }),
         _ => None,
     }
 }
@@ -88,7 +93,7 @@ pub(super) fn parse_float(text: &str) -> Option<f64> {
     (special || number.is_finite()).then_some(number)
 }
 
-fn to_int<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn to_int<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let overflow = || Failure::new("integer overflow");
     let [value] = args else { return None };
     Some(match value {
@@ -103,16 +108,18 @@ fn to_int<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         }
         Value::Timestamp(time) => Ok(Value::Int(time.seconds())),
         Value::String(text) => {
-            let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-            let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-            let number = plain.then(|| text.parse().ok()).flatten();
-            number.map_or_else(|| wrong(value, &Type::Int), |number| Ok(Value::Int(number)))
+            return counted(meter, text.as_bytes(), || {
+                let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+                let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+                let number = plain.then(|| text.parse().ok()).flatten();
+                number.map_or_else(|| wrong(value, &Type::Int), |number| Ok(Value::Int(number)))
+            });
         }
         _ => return None,
     })
 }
 
-fn to_uint<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn to_uint<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let overflow = || Failure::new("unsigned integer overflow");
     let [value] = args else { return None };
     Some(match value {
@@ -126,17 +133,24 @@ fn to_uint<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
             }
         }
         Value::String(text) => {
-            let plain = text.bytes().all(|byte| byte.is_ascii_digit());
-            let number = plain.then(|| text.parse().ok()).flatten();
-            number.map_or_else(|| wrong(value, &Type::Uint), |number| Ok(Value::Uint(number)))
+            return counted(meter, text.as_bytes(), || {
+                let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+                let number = plain.then(|| text.parse().ok()).flatten();
+                number.map_or_else(|| wrong(value, &Type::Uint), |number| Ok(Value::Uint(number)))
+            });
         }
         _ => return None,
     })
 }
 
-fn to_string<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
-    let [value] = args else { return None };
-    text(value)
+fn to_string<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    match args {
+        [value @ Value::Bytes(bytes)] => {
+            counted(meter, bytes, || text(value).unwrap_or_else(|| wrong(value, &Type::String)))
+        }
+        [value] => text(value),
+        _ => None,
+    }
 }
 
 /// Converts a value to a string. Returns `None` if values of this type cannot be converted to a string.
@@ -159,23 +173,23 @@ pub(super) fn text<'a>(value: &Value<'a>) -> Returned<'a> {
     }))
 }
 
-fn to_duration<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn to_duration<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Duration(nanos)] => Some(Ok(Value::Duration(*nanos))),
         [value @ Value::Int(_)] => Some(wrong(value, &Type::Duration)),
-        [value @ Value::String(text)] => {
+        [value @ Value::String(text)] => counted(meter, text.as_bytes(), || {
             let nanos = time::parse_duration(text);
-            Some(nanos.map_or_else(|| wrong(value, &Type::Duration), |nanos| Ok(Value::Duration(nanos))))
-        }
+            nanos.map_or_else(|| wrong(value, &Type::Duration), |nanos| Ok(Value::Duration(nanos)))
+        }),
         _ => None,
     }
 }
 
-fn to_timestamp<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn to_timestamp<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Timestamp(time)] => Some(Ok(Value::Timestamp(*time))),
         [Value::Int(seconds)] => Some(Timestamp::new(*seconds, 0).map(Value::Timestamp)),
-        [value @ Value::String(text)] => Some(match Timestamp::parse(text) {
+        [value @ Value::String(text)] => counted(meter, text.as_bytes(), || match Timestamp::parse(text) {
             Some(time) => time.map(Value::Timestamp),
             None => wrong(value, &Type::Timestamp),
         }),

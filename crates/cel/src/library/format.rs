@@ -122,7 +122,7 @@ pub(super) fn format<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> 
         match part {
             Ok(plain) => output.push_str(plain),
             Err((clause, index)) => {
-                let arg = list.get(index).unwrap_or_else(|| Err(Failure::new("index out of range")));
+                let arg = list.get(index, meter).unwrap_or_else(|| Err(Failure::new("index out of range")));
                 formatted(clause, &arg.map_err(FormatError::Other)?, &mut output, meter)?;
             }
         }
@@ -177,7 +177,8 @@ fn signed(number: i64, digits: impl FnOnce(u64) -> String) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default());
+    bytes.iter().flat_map(digits).collect()
 }
 
 /// Returns the precision, or its default value. Counts the work of writing this number of digits.
@@ -300,8 +301,9 @@ fn nested(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Mete
     match value {
         Value::List(list) => {
             output.push('[');
-            for (index, item) in list.iter().enumerate() {
-                output.push_str(if index == 0 { "" } else { ", " });
+            let (mut items, mut separator) = (list.reader(), "");
+            while let Some(item) = items.next(meter) {
+                output.push_str(std::mem::replace(&mut separator, ", "));
                 nested(&item?, output, depth, meter)?;
             }
             output.push(']');
@@ -337,9 +339,11 @@ fn entries(map: &Map<'_>, output: &mut String, depth: usize, meter: &mut Meter) 
             key => nested(&key.value(), &mut text, depth, meter)?,
         }
         let mut value = String::new();
-        if let Some(found) = map.get(&key.value())? {
+        if let Some(found) = map.get(&key.value(), meter)? {
             nested(&found, &mut value, depth, meter)?;
         }
+        // Each level of nested maps copies the text again.
+        meter.text(text.len() + value.len())?;
         texts.push((text, value));
     }
     texts.sort_by(|left, right| left.0.cmp(&right.0));

@@ -21,13 +21,8 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "lists.range" => range,
         "reverse" => reverse,
         "distinct" => distinct,
-        "first" => |_, args| one(args).map(|list| list.get(0).map_or(Ok(Value::NONE), |item| item.map(Value::some))),
-        "last" => |_, args| {
-            one(args).map(|list| match list.len().checked_sub(1).and_then(|last| list.get(last)) {
-                None => Ok(Value::NONE),
-                Some(item) => item.map(Value::some),
-            })
-        },
+        "first" => |meter, args| one(args).map(|list| optional_item(meter, list, Some(0))),
+        "last" => |meter, args| one(args).map(|list| optional_item(meter, list, list.len().checked_sub(1))),
         _ => return None,
     })
 }
@@ -39,9 +34,14 @@ fn one<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v List<'a>> {
     }
 }
 
+fn optional_item<'a>(meter: &mut Meter, list: &List<'a>, index: Option<usize>) -> Result<Value<'a>, Failure> {
+    let item = index.and_then(|index| list.get(index, meter));
+    item.map_or(Ok(Value::NONE), |item| item.map(Value::some))
+}
+
 fn items<'a>(meter: &mut Meter, list: &List<'a>) -> Result<Vec<Value<'a>>, Failure> {
     meter.items(list.len())?;
-    list.to_vec()
+    list.to_vec(meter)
 }
 
 fn with_items<'a>(
@@ -54,7 +54,7 @@ fn with_items<'a>(
 }
 
 fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
-    if !first_is(args, is_ordered) {
+    if !first_is(meter, args, is_ordered) {
         return None;
     }
     with_items(meter, args, |items, _| {
@@ -92,7 +92,7 @@ fn sum<'a>(meter: &mut Meter, args: &[Value<'a>], empty: Value<'a>) -> Returned<
     let add = arithmetic::function(operator::ADD)?;
     let is_summand =
         |first: &Value<'_>| matches!(first, Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_));
-    if !first_is(args, is_summand) {
+    if !first_is(meter, args, is_summand) {
         return None;
     }
     with_items(meter, args, |items, meter| {
@@ -111,7 +111,7 @@ fn sum<'a>(meter: &mut Meter, args: &[Value<'a>], empty: Value<'a>) -> Returned<
 }
 
 fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, replaced: Ordering) -> Returned<'a> {
-    if !first_is(args, is_ordered) {
+    if !first_is(meter, args, is_ordered) {
         return None;
     }
     with_items(meter, args, |items, _| {
@@ -164,7 +164,9 @@ fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     if let Err(failure) = meter.items(list.len()) {
         return Some(Err(failure));
     }
-    Some(list.iter().skip(from).take(to - from).collect::<Result<_, _>>().map(Value::list))
+    let mut reader = list.reader();
+    let items = std::iter::from_fn(|| reader.next(meter));
+    Some(items.skip(from).take(to - from).collect::<Result<_, _>>().map(Value::list))
 }
 
 fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {

@@ -44,14 +44,15 @@ fn has_value<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::List(list)] = args else { return None };
-    if !first_is(args, |first| matches!(first, Value::Optional(_))) {
+    if !first_is(meter, args, |first| matches!(first, Value::Optional(_))) {
         return None;
     }
     if let Err(failure) = meter.items(list.len()) {
         return Some(Err(failure));
     }
     let mut values = Vec::new();
-    for item in list.iter() {
+    let mut items = list.reader();
+    while let Some(item) = items.next(meter) {
         match item {
             Ok(Value::Optional(value)) => values.extend(value.map(|value| (*value).clone())),
             Ok(other) => return Some(Err(Failure::new(format!("value {} is not optional", other.plain())))),
@@ -63,10 +64,10 @@ fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 /// Adds an entry to a copy of a map. The evaluator does not call this function for accumulators, because it inserts
 /// their entries in place.
-fn insert<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn insert<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Map(map), key, value] = args else { return None };
     let mut map = map.clone();
-    let inserted = map.insert(Key::of(key)?, value.clone());
+    let inserted = map.insert(Key::of(key)?, value.clone(), meter);
     Some(match inserted {
         Ok(true) => Ok(Value::Map(map)),
         Ok(false) => Err(Failure::new(format!("insert failed: key {} already exists", key.plain()))),

@@ -14,9 +14,9 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "quantity" => |_, args| one_text(args).map(|text| parse(text).map(value)),
         "isQuantity" => |_, args| one_text(args).map(|text| Ok(Value::Bool(parse(text).is_ok()))),
         "sign" => |_, args| one(args).map(|amount| Ok(Value::Int(amount.nanos().signum() as i64))),
-        "isGreaterThan" => |_, args| ordered(args, |ordering| Value::Bool(ordering.is_gt())),
-        "isLessThan" => |_, args| ordered(args, |ordering| Value::Bool(ordering.is_lt())),
-        "compareTo" => |_, args| ordered(args, |ordering| Value::Int(ordering as i64)),
+        "isGreaterThan" => |meter, args| ordered(meter, args, |ordering| Value::Bool(ordering.is_gt())),
+        "isLessThan" => |meter, args| ordered(meter, args, |ordering| Value::Bool(ordering.is_lt())),
+        "compareTo" => |meter, args| ordered(meter, args, |ordering| Value::Int(ordering as i64)),
         "asApproximateFloat" => |_, args| one(args).map(|amount| Ok(Value::Double(amount.float()))),
         "asInteger" => as_integer,
         "isInteger" => |_, args| one(args).map(|amount| Ok(Value::Bool(amount.integer().is_some()))),
@@ -48,13 +48,14 @@ fn two(args: &[Value<'_>]) -> Option<(Quantity, Quantity)> {
     }
 }
 
-fn ordered<'a>(args: &[Value<'a>], result: impl FnOnce(Ordering) -> Value<'a>) -> Returned<'a> {
+fn ordered<'a>(meter: &mut Meter, args: &[Value<'a>], result: impl FnOnce(Ordering) -> Value<'a>) -> Returned<'a> {
     match args {
         [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => {
             Some(Ok(result(left.cmp(right))))
         }
         [Value::Opaque(Opaque::Semver(left)), Value::Opaque(Opaque::Semver(right))] => {
-            Some(Ok(result(left.cmp(right))))
+            let counted = meter.work(left.length().min(right.length()) as u64);
+            Some(counted.map(|()| result(left.cmp(right))))
         }
         _ => None,
     }

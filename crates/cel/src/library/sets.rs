@@ -15,7 +15,8 @@ pub(super) fn function(name: &str) -> Option<Function> {
 }
 
 fn contains_all<'a>(meter: &mut Meter, list: &List<'a>, sublist: &List<'a>) -> Result<bool, Failure> {
-    for item in sublist.iter() {
+    let mut sublist = sublist.reader();
+    while let Some(item) = sublist.next(meter) {
         if !arithmetic::contains(meter, list, &item?)? {
             return Ok(false);
         }
@@ -38,7 +39,8 @@ fn equivalent<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn intersects<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::List(left), Value::List(right)] = args else { return None };
-    for item in left.iter() {
+    let mut left = left.reader();
+    while let Some(item) = left.next(meter) {
         match item.and_then(|item| arithmetic::contains(meter, right, &item)) {
             Ok(true) => return Some(Ok(Value::Bool(true))),
             Err(Failure::Budget) => return Some(Err(Failure::Budget)),

@@ -50,8 +50,11 @@ fn offset(text: &str, index: i64) -> Option<usize> {
     offsets.into_iter().nth(index)
 }
 
-fn char_at<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn char_at<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::String(text), Value::Int(index)] = args else { return None };
+    if let Err(failure) = meter.text(text.len()) {
+        return Some(Err(failure));
+    }
     Some(match offset(text, *index) {
         Some(offset) => Ok(text[offset..].chars().next().map(String::from).unwrap_or_default().into()),
         None => out_of_range(*index),
@@ -192,11 +195,11 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         [Value::List(list), Value::String(separator)] => (list, &**separator),
         _ => return None,
     };
-    if !first_is(args, |first| first.as_str().is_some()) {
+    if !first_is(meter, args, |first| first.as_str().is_some()) {
         return None;
     }
-    let mut text = String::new();
-    for (index, item) in list.iter().enumerate() {
+    let (mut text, mut items, mut is_first) = (String::new(), list.reader(), true);
+    while let Some(item) = items.next(meter) {
         let item = match item {
             Ok(item) => item,
             Err(failure) => return Some(Err(failure)),
@@ -204,7 +207,7 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         let Value::String(part) = &item else {
             return Some(Err(Failure::new(format!("join: invalid input: {}", item.plain()))));
         };
-        let separator = if index == 0 { "" } else { separator };
+        let separator = if std::mem::take(&mut is_first) { "" } else { separator };
         if let Err(failure) = meter.text(separator.len() + part.len() + 1) {
             return Some(Err(failure));
         }

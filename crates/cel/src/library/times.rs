@@ -7,12 +7,12 @@ use crate::value::Value;
 
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
-        "getFullYear" => |_, args| civil(args, |time, _| time.year),
-        "getMonth" => |_, args| civil(args, |time, _| time.month - 1),
-        "getDayOfYear" => |_, args| civil(args, |time, _| time.day_of_year),
-        "getDayOfMonth" => |_, args| civil(args, |time, _| time.day - 1),
-        "getDate" => |_, args| civil(args, |time, _| time.day),
-        "getDayOfWeek" => |_, args| civil(args, |time, _| time.weekday),
+        "getFullYear" => |meter, args| civil(meter, args, |time, _| time.year),
+        "getMonth" => |meter, args| civil(meter, args, |time, _| time.month - 1),
+        "getDayOfYear" => |meter, args| civil(meter, args, |time, _| time.day_of_year),
+        "getDayOfMonth" => |meter, args| civil(meter, args, |time, _| time.day - 1),
+        "getDate" => |meter, args| civil(meter, args, |time, _| time.day),
+        "getDayOfWeek" => |meter, args| civil(meter, args, |time, _| time.weekday),
         "getHours" => hours,
         "getMinutes" => minutes,
         "getSeconds" => seconds,
@@ -26,39 +26,40 @@ pub(crate) fn is_receiver(value: &Value<'_>) -> bool {
     matches!(value, Value::String(_) | Value::Timestamp(_) | Value::Duration(_))
 }
 
-fn civil<'a>(args: &[Value<'a>], part: impl FnOnce(Civil, u32) -> i64) -> Returned<'a> {
+fn civil<'a>(meter: &mut Meter, args: &[Value<'a>], part: impl FnOnce(Civil, u32) -> i64) -> Returned<'a> {
     let (time, zone) = match args {
         [Value::Timestamp(time)] => (time, "UTC"),
         [Value::Timestamp(time), Value::String(zone)] => (time, &**zone),
         _ => return None,
     };
-    Some(time.civil(zone).map(|civil| Value::Int(part(civil, time.nanos()))))
+    let civil = meter.text(zone.len()).and_then(|()| time.civil(zone));
+    Some(civil.map(|civil| Value::Int(part(civil, time.nanos()))))
 }
 
-fn hours<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn hours<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Duration(nanos)] => Some(Ok(Value::Int(nanos / 3_600_000_000_000))),
-        _ => civil(args, |time, _| time.hour),
+        _ => civil(meter, args, |time, _| time.hour),
     }
 }
 
-fn minutes<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn minutes<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Duration(nanos)] => Some(Ok(Value::Int(nanos / 60_000_000_000))),
-        _ => civil(args, |time, _| time.minute),
+        _ => civil(meter, args, |time, _| time.minute),
     }
 }
 
-fn seconds<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn seconds<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Duration(nanos)] => Some(Ok(Value::Int(nanos / 1_000_000_000))),
-        _ => civil(args, |time, _| time.second),
+        _ => civil(meter, args, |time, _| time.second),
     }
 }
 
-fn milliseconds<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn milliseconds<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Duration(nanos)] => Some(Ok(Value::Int(nanos / 1_000_000))),
-        _ => civil(args, |_, nanos| i64::from(nanos) / 1_000_000),
+        _ => civil(meter, args, |_, nanos| i64::from(nanos) / 1_000_000),
     }
 }

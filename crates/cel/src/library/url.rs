@@ -1,5 +1,7 @@
 //! Functions for URLs.
 
+use std::sync::Arc;
+
 use super::{Function, Returned, one_text};
 use crate::error::Failure;
 use crate::meter::Meter;
@@ -7,15 +9,18 @@ use crate::opaque::Opaque;
 use crate::opaque::url::{Url, parse_request, parse_url, refusal};
 use crate::value::{Entries, Key, Text, Value};
 
+/// The units of work for decoding a byte of a query.
+const UNESCAPE: u64 = 4;
+
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "url" => url,
         "isURL" => |_, args| one_text(args).map(|text| Ok(Value::Bool(parse_request(text).is_ok()))),
-        "getScheme" => |_, args| part(args, |url| url.scheme.clone()),
-        "getHost" => |_, args| part(args, |url| url.host.clone()),
-        "getHostname" => |_, args| part(args, |url| url.host_and_port().0.into()),
-        "getPort" => |_, args| part(args, |url| url.host_and_port().1.into()),
-        "getEscapedPath" => |_, args| part(args, |url| url.escaped_path()),
+        "getScheme" => |_, args| part(args, |url| &url.scheme),
+        "getHost" => |_, args| part(args, |url| &url.host),
+        "getHostname" => |_, args| part(args, |url| &url.hostname),
+        "getPort" => |_, args| part(args, |url| &url.port),
+        "getEscapedPath" => |_, args| part(args, |url| &url.escaped_path),
         "getQuery" => query,
         _ => return None,
     })
@@ -28,8 +33,8 @@ fn one<'v>(args: &'v [Value<'_>]) -> Option<&'v Url> {
     }
 }
 
-fn part<'a>(args: &[Value<'a>], part: impl FnOnce(&Url) -> String) -> Returned<'a> {
-    one(args).map(|url| Ok(part(url).into()))
+fn part<'a>(args: &[Value<'a>], part: impl FnOnce(&Url) -> &Arc<str>) -> Returned<'a> {
+    one(args).map(|url| Ok(Value::string(part(url).clone())))
 }
 
 fn url<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
@@ -43,8 +48,11 @@ fn url<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn query<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let url = one(args)?;
-    let pairs = url.query.split('&').count();
-    if let Err(failure) = meter.items(pairs.saturating_mul(4)) {
+    let counted = meter.work((url.query.len() as u64).saturating_mul(UNESCAPE)).and_then(|()| {
+        let pairs = url.query.split('&').count();
+        meter.items(pairs.saturating_mul(4))
+    });
+    if let Err(failure) = counted {
         return Some(Err(failure));
     }
     let mut entries = Entries::default();

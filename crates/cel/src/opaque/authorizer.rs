@@ -77,6 +77,15 @@ impl Authorization {
         self.step
     }
 
+    /// Returns the total length of the question's texts, which each step copies.
+    pub(crate) fn length(&self) -> usize {
+        let Question { service_account, verb, path, group, resource, subresource, namespace, .. } = &self.question;
+        let Question { name, field_selector, label_selector, .. } = &self.question;
+        let account = service_account.as_ref().map_or(0, |(namespace, name)| namespace.len() + name.len());
+        let texts = [verb, group, resource, subresource, namespace, name, field_selector, label_selector];
+        account + path.as_ref().map_or(0, String::len) + texts.map(String::len).iter().sum::<usize>()
+    }
+
     /// Runs the permission check for `verb`.
     pub(crate) fn check(&self, verb: &str) -> Decision {
         self.authorizer.authorize(&Question { verb: verb.to_owned(), ..self.question.clone() })

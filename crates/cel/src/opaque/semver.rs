@@ -13,6 +13,7 @@ pub struct Version {
     pub(crate) patch: u64,
     prerelease: Vec<Part>,
     build: Vec<String>,
+    length: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +24,11 @@ enum Part {
 }
 
 impl Version {
+    /// Returns the length of the text that the version was parsed from.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
     pub(crate) fn cmp(&self, other: &Self) -> Ordering {
         let numbers = |version: &Self| (version.major, version.minor, version.patch);
         let prerelease = || match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
@@ -83,7 +89,7 @@ pub(crate) fn parse(text: &str) -> Result<Version, String> {
     let patch = component(patch, "patch")?;
     let prerelease = prerelease.into_iter().flat_map(|parts| parts.split('.')).map(part).collect::<Result<_, _>>()?;
     let build = build.into_iter().flat_map(|parts| parts.split('.')).map(meta_data).collect::<Result<_, _>>()?;
-    Ok(Version { major, minor, patch, prerelease, build })
+    Ok(Version { major, minor, patch, prerelease, build, length: text.len() })
 }
 
 fn is_number(text: &str) -> bool {

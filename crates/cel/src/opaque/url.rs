@@ -1,42 +1,41 @@
 //! URLs, which are parsed as in Go.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::ip;
 use crate::go_text::quoted;
 
-/// A URL.
+/// A URL. Expressions can read its parts, except the query, many times without copying them.
 #[derive(Debug)]
 pub struct Url {
-    text: String,
-    pub(crate) scheme: String,
+    text: Box<str>,
+    pub(crate) scheme: Arc<str>,
     /// The percent-decoded host name and port.
-    pub(crate) host: String,
-    path: String,
-    pub(crate) query: String,
+    pub(crate) host: Arc<str>,
+    pub(crate) hostname: Arc<str>,
+    pub(crate) port: Arc<str>,
+    /// The path in Go's encoding. A path that is already escaped correctly is unchanged.
+    pub(crate) escaped_path: Arc<str>,
+    pub(crate) query: Box<str>,
 }
 
 impl Url {
+    fn new(text: &str, parts: Parts<'_>) -> Self {
+        let (hostname, port) = host_and_port(&parts.host);
+        Self {
+            text: text.into(),
+            scheme: parts.scheme.into(),
+            hostname: hostname.into(),
+            port: port.into(),
+            escaped_path: escaped_path(parts.path).into(),
+            query: parts.query.into(),
+            host: parts.host.into(),
+        }
+    }
+
     pub(crate) fn text(&self) -> &str {
         &self.text
-    }
-
-    pub(crate) fn host_and_port(&self) -> (&str, &str) {
-        let port = match self.host.rfind(']') {
-            Some(end) => self.host[end..].find(':').map(|index| end + index),
-            None => self.host.rfind(':'),
-        };
-        let (name, port) = match port {
-            Some(at) if is_port(&self.host[at..]) => (&self.host[..at], &self.host[at + 1..]),
-            _ => (&*self.host, ""),
-        };
-        (name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name), port)
-    }
-
-    /// Returns the path in Go's encoding. If the path of the URL is already escaped correctly, it is returned
-    /// unchanged.
-    pub(crate) fn escaped_path(&self) -> String {
-        escaped_path(&self.path)
     }
 
     /// Returns the values of each query parameter, ordered by the first occurrence of the parameter. Skips invalid
@@ -57,14 +56,35 @@ impl Url {
     }
 }
 
+/// The parts of a URL before they are copied.
+#[derive(Default)]
+pub(crate) struct Parts<'t> {
+    scheme: String,
+    host: String,
+    path: &'t str,
+    query: &'t str,
+}
+
+fn host_and_port(host: &str) -> (&str, &str) {
+    let port = match host.rfind(']') {
+        Some(end) => host[end..].find(':').map(|index| end + index),
+        None => host.rfind(':'),
+    };
+    let (name, port) = match port {
+        Some(at) if is_port(&host[at..]) => (&host[..at], &host[at + 1..]),
+        _ => (host, ""),
+    };
+    (name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name), port)
+}
+
 /// Returns Go's error message for an invalid URL.
 pub(crate) fn refusal(text: &str, reason: &str) -> String {
     format!("parse {}: {reason}", quoted(text))
 }
 
 /// Parses an absolute URL or an absolute path.
-pub(crate) fn parse_request(text: &str) -> Result<Url, String> {
-    parse(text, text, true)
+pub(crate) fn parse_request(text: &str) -> Result<Parts<'_>, String> {
+    parse(text, true)
 }
 
 /// Parses an absolute URL or an absolute path, with an optional fragment.
@@ -72,31 +92,25 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, String> {
     parse_request(text)?;
     let (before, fragment) = text.split_once('#').map_or((text, ""), |(before, fragment)| (before, fragment));
     unescape(fragment, Mode::Other)?;
-    parse(before, text, false)
+    Ok(Url::new(text, parse(before, false)?))
 }
 
-fn parse(text: &str, whole: &str, request: bool) -> Result<Url, String> {
+fn parse(text: &str, request: bool) -> Result<Parts<'_>, String> {
     if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return Err("net/url: invalid control character in URL".into());
     }
     if text.is_empty() && request {
         return Err("empty url".into());
     }
-    let mut url = Url {
-        text: whole.into(),
-        scheme: String::new(),
-        host: String::new(),
-        path: String::new(),
-        query: String::new(),
-    };
+    let mut url = Parts::default();
     if text == "*" {
-        url.path = "*".into();
+        url.path = "*";
         return Ok(url);
     }
     let (scheme, rest) = scheme(text)?;
     url.scheme = scheme.to_ascii_lowercase();
     let (mut rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    url.query = query.into();
+    url.query = query;
     if !rest.starts_with('/') {
         if !url.scheme.is_empty() {
             return Ok(url);
@@ -116,7 +130,7 @@ fn parse(text: &str, whole: &str, request: bool) -> Result<Url, String> {
         rest = &authority[end..];
     }
     unescape(rest, Mode::Other)?;
-    url.path = rest.into();
+    url.path = rest;
     Ok(url)
 }
 
@@ -209,7 +223,13 @@ fn escaped_path(path: &str) -> String {
     let path = unescape(path, Mode::Other).unwrap_or_else(|_| path.into());
     let mut escaped = String::with_capacity(path.len());
     for byte in path.bytes() {
-        if plain(byte) { escaped.push(char::from(byte)) } else { escaped.push_str(&format!("%{byte:02X}")) }
+        if plain(byte) {
+            escaped.push(char::from(byte));
+        } else {
+            let digits = [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)]));
+            escaped.push('%');
+            escaped.extend(digits);
+        }
     }
     escaped
 }

@@ -175,7 +175,7 @@ impl Planner<'_> {
         match constant {
             Some(arg) => {
                 // This evaluation needs no cost limit, because converting a constant takes no longer than reading it.
-                let mut meter = Meter::new(u64::MAX);
+                let mut meter = Meter::unlimited();
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }
             None => Ok(Plan::Call(Box::new(call))),
@@ -323,7 +323,7 @@ fn attribute(base: Base) -> Plan {
 fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     let [_, Plan::Const(Value::List(list))] = args else { return None };
     let mut keys = HashSet::new();
-    for item in list.iter() {
+    for item in list.items() {
         let item = item.ok()?;
         let key = Key::of(&item)?;
         let numbers = match item {

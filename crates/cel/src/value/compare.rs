@@ -1,8 +1,9 @@
 //! Equality and order.
 
 use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 
-use super::{List, Map, Object, Value};
+use super::{Key, List, Map, Object, Text, Value};
 use crate::error::Failure;
 use crate::meter::Meter;
 use crate::node::{Node, Scalar};
@@ -12,6 +13,8 @@ use crate::schema::ListKind;
 /// The maximum nesting depth for comparisons. The comparison of values with a greater depth fails with
 /// [`Failure::Budget`].
 const MAX_DEPTH: usize = 256;
+/// The units of work for listing a map entry.
+const ENTRY: u64 = 20;
 
 impl<'a> Value<'a> {
     /// Returns the result of the operator `==`.
@@ -20,7 +23,7 @@ impl<'a> Value<'a> {
     ///
     /// Fails if `self` is data with a schema and `other` is a value of a different kind, as in kube-apiserver.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
-        self.equals_within(other, &mut Meter::new(u64::MAX))
+        self.equals_within(other, &mut Meter::unlimited())
     }
 
     /// Returns the result of the operator `==` and counts the work of the comparison.
@@ -119,7 +122,7 @@ fn equal_kinds<'a>(left: &Value<'a>, right: &Value<'a>, walk: &mut Walk<'_>) -> 
             (left, right) => left.is_none() && right.is_none(),
         },
         (Value::Object(left), Value::Object(right)) => return equal_objects(left, right, walk),
-        (Value::Opaque(left), Value::Opaque(right)) => return left.equals(right),
+        (Value::Opaque(left), Value::Opaque(right)) => return left.equals(right, walk.meter),
         (Value::Opaque(_), _) => return Err(Failure::no_overload()),
         (Value::Double(left), _) if left.is_nan() => false,
         (_, Value::Double(right)) if right.is_nan() => false,
@@ -137,7 +140,8 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
         ListKind::Keyed(keys) => return same_entries(left, right, keys, walk),
     }
     let strict = left.schema().is_some();
-    for (left, right) in left.iter().zip(right.iter()) {
+    let (mut left, mut right) = (left.reader(), right.reader());
+    while let Some((left, right)) = left.next(walk.meter).zip(right.next(walk.meter)) {
         match equal(&left?, &right?, walk) {
             Ok(true) => {}
             // If the lists have no schema, items that cannot be compared are treated as equal.
@@ -150,14 +154,17 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
 
 /// Compares two sets. Each item of the right list must occur in the left list.
 fn same_members<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
-    let known = left.to_vec()?;
-    let strings: Option<std::collections::HashSet<_>> = known.iter().map(Value::as_str).collect();
-    for item in right.iter() {
+    walk.meter.items(left.len())?;
+    let known = left.to_vec(walk.meter)?;
+    known.iter().try_for_each(|item| walk.meter.hash(item))?;
+    let keys: Option<HashSet<_>> = known.iter().map(Key::of_plain).collect();
+    let mut right = right.reader();
+    while let Some(item) = right.next(walk.meter) {
         let item = item?;
-        let found = match (&strings, item.as_str()) {
-            (Some(strings), Some(text)) => strings.contains(text),
-            (Some(_), None) => false,
-            (None, _) => contains(&known, &item, walk)?,
+        walk.meter.hash(&item)?;
+        let found = match keys.as_ref().zip(Key::of_plain(&item)) {
+            Some((keys, key)) => keys.contains(&key),
+            None => contains(&known, &item, walk)?,
         };
         if !found {
             return Ok(false);
@@ -184,11 +191,14 @@ fn same_entries<'a>(
     keys: &[Box<str>],
     walk: &mut Walk<'_>,
 ) -> Result<bool, Failure> {
-    let known = left.to_vec()?;
-    let by_key: std::collections::HashMap<_, _> = known.iter().map(|item| (key_of(item, keys), item)).collect();
-    for item in right.iter() {
+    walk.meter.items(left.len())?;
+    let known = left.to_vec(walk.meter)?;
+    let by_key = known.iter().map(|item| Ok((key_of(item, keys, walk.meter)?, item)));
+    let by_key = by_key.collect::<Result<HashMap<_, _>, Failure>>()?;
+    let mut right = right.reader();
+    while let Some(item) = right.next(walk.meter) {
         let item = item?;
-        match by_key.get(&key_of(&item, keys)) {
+        match by_key.get(&key_of(&item, keys, walk.meter)?) {
             None => return Ok(false),
             Some(known) => match equal(known, &item, walk) {
                 Ok(true) => {}
@@ -199,29 +209,50 @@ fn same_entries<'a>(
     Ok(true)
 }
 
-/// Returns the key fields of a list item in a comparable form.
-pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>> {
-    let Value::Map(map) = item else { return vec![] };
-    let raw = |name: &str| match map.node() {
-        Some((node, _)) => node.field(name).map(|field| format!("{:?}", field.scalar())),
-        None => map.field(name).ok().flatten().map(|value| raw_text(&value)),
-    };
-    keys.iter().map(|name| raw(name)).collect()
+/// A key field of a list item. As in Go, numbers of different types differ.
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) enum KeyField<'a> {
+    Absent,
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    /// A floating-point number, as its bits.
+    Double(u64),
+    String(Text<'a>),
+    List,
+    Map,
 }
 
-/// Formats the value like the `Debug` output of a scalar node.
-fn raw_text(value: &Value<'_>) -> String {
-    let scalar = match value {
-        Value::Null => Scalar::Null,
-        Value::Bool(value) => Scalar::Bool(*value),
-        Value::Int(value) => Scalar::Int(*value),
-        Value::Uint(value) => Scalar::Uint(*value),
-        Value::Double(value) => Scalar::Double(*value),
-        Value::String(text) => Scalar::String(text),
-        Value::List(_) => Scalar::List,
-        _ => Scalar::Map,
+/// Returns the key fields of a list item. Counts the work of hashing and comparing them.
+pub(crate) fn key_of<'a>(item: &Value<'a>, keys: &[Box<str>], meter: &mut Meter) -> Result<Vec<KeyField<'a>>, Failure> {
+    let Value::Map(map) = item else { return Ok(vec![]) };
+    let mut field = |name: &str| {
+        let value = match map.node() {
+            Some((node, _)) => node.field(name).map(raw),
+            None => map.field(name, meter)?,
+        };
+        let Some(value) = value else { return Ok(KeyField::Absent) };
+        meter.hash(&value)?;
+        Ok(match value {
+            Value::Null => KeyField::Null,
+            Value::Bool(value) => KeyField::Bool(value),
+            Value::Int(value) => KeyField::Int(value),
+            Value::Uint(value) => KeyField::Uint(value),
+            Value::Double(value) => KeyField::Double(value.to_bits()),
+            Value::String(text) => KeyField::String(text),
+            Value::List(_) => KeyField::List,
+            _ => KeyField::Map,
+        })
     };
-    format!("{scalar:?}")
+    keys.iter().map(|name| field(name)).collect()
+}
+
+fn raw(node: &dyn Node) -> Value<'_> {
+    match node.scalar() {
+        Scalar::Uint(value) => Value::Uint(value),
+        _ => Value::of(node),
+    }
 }
 
 fn equal_maps<'a>(left: &Map<'a>, right: &Map<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
@@ -231,9 +262,12 @@ fn equal_maps<'a>(left: &Map<'a>, right: &Map<'a>, walk: &mut Walk<'_>) -> Resul
     if let Some((node, Some(schema))) = left.node() {
         return equal_typed_maps(node, schema, right, walk);
     }
+    walk.meter.work((left.len() as u64).saturating_mul(ENTRY))?;
     for key in left.keys() {
         let key = key.value();
-        let (Some(left), Some(right)) = (left.get(&key)?, right.get(&key)?) else { return Ok(false) };
+        walk.meter.hash(&key)?;
+        let (left, right) = (left.get(&key, walk.meter)?, right.get(&key, walk.meter)?);
+        let (Some(left), Some(right)) = (left, right) else { return Ok(false) };
         match equal(&left, &right, walk) {
             Ok(true) | Err(Failure::Error(_)) => {}
             other => return other,
@@ -249,8 +283,9 @@ fn equal_typed_maps<'a>(
     walk: &mut Walk<'_>,
 ) -> Result<bool, Failure> {
     for (name, field) in node.fields() {
+        walk.meter.hash(&name.into())?;
         if schema.declares(name) {
-            match (schema.field(node, name)?, right.field(name)?) {
+            match (schema.field(node, name, walk.meter)?, right.field(name, walk.meter)?) {
                 (Some(left), Some(right)) => match equal(&left, &right, walk) {
                     Ok(true) => {}
                     other => return other,
@@ -272,7 +307,7 @@ fn equal_typed_maps<'a>(
 
 fn same_data(left: &dyn Node, right: &dyn Node, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let (a, b) = (left.scalar(), right.scalar());
-    walk.meter.work(20)?;
+    walk.meter.work(20 + weight(a).min(weight(b)))?;
     if left.len() != right.len() || !matches!((a, b), (Scalar::List, Scalar::List) | (Scalar::Map, Scalar::Map)) {
         return Ok(a == b && left.len() == right.len());
     }
@@ -284,11 +319,19 @@ fn same_data(left: &dyn Node, right: &dyn Node, walk: &mut Walk<'_>) -> Result<b
         }
     } else {
         for (name, field) in left.fields() {
+            walk.meter.hash(&name.into())?;
             equal = equal && right.field(name).map_or(Ok(false), |other| same_data(field, other, walk))?;
         }
     }
     walk.depth += 1;
     Ok(equal)
+}
+
+fn weight(scalar: Scalar<'_>) -> u64 {
+    match scalar {
+        Scalar::String(text) => Value::from(text).weight(),
+        _ => 1,
+    }
 }
 
 fn equal_objects<'a>(left: &Object<'a>, right: &Object<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
@@ -305,7 +348,8 @@ fn equal_objects<'a>(left: &Object<'a>, right: &Object<'a>, walk: &mut Walk<'_>)
 }
 
 impl Opaque {
-    fn equals(&self, other: &Self) -> Result<bool, Failure> {
+    fn equals(&self, other: &Self, meter: &mut Meter) -> Result<bool, Failure> {
+        meter.work(self.weight().min(other.weight()))?;
         Ok(match (self, other) {
             (Self::Ip(left), Self::Ip(right)) => left == right,
             (Self::Cidr(left), Self::Cidr(right)) => left == right,

@@ -69,7 +69,7 @@ fn write(value: &Value<'_>, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Re
         Value::Type(inner) => f.write_str(inner.name()),
         Value::List(list) => {
             f.write_str("[")?;
-            for (count, item) in list.iter().enumerate() {
+            for (count, item) in list.items().enumerate() {
                 f.write_str(if count == 0 { "" } else { ", " })?;
                 match item {
                     Ok(item) => write(&item, f, depth)?,
@@ -79,13 +79,13 @@ fn write(value: &Value<'_>, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Re
             f.write_str("]")
         }
         Value::Map(map) => {
-            let mut entries: Vec<_> = map.keys().into_iter().map(|key| (key.value().to_string(), key)).collect();
+            let mut entries: Vec<_> = map.entries().map(|(key, value)| (key.value().to_string(), value)).collect();
             entries.sort_by(|left, right| left.0.cmp(&right.0));
             f.write_str("{")?;
-            for (count, (text, key)) in entries.iter().enumerate() {
+            for (count, (text, value)) in entries.iter().enumerate() {
                 write!(f, "{}{text}: ", if count == 0 { "" } else { ", " })?;
-                match map.get(&key.value()) {
-                    Ok(Some(value)) => write(&value, f, depth)?,
+                match value {
+                    Ok(Some(value)) => write(value, f, depth)?,
                     Ok(None) => {}
                     Err(failure) => write!(f, "{failure}")?,
                 }

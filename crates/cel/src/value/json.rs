@@ -54,17 +54,17 @@ fn json(value: &Value<'_>, depth: usize, left: &mut usize) -> Result<Json, Failu
         Value::Bytes(bytes) => Json::String(STANDARD.encode(bytes)),
         Value::Duration(nanos) => Json::String(time::duration_text(*nanos)),
         Value::Timestamp(time) => Json::String(time.to_string()),
-        Value::List(list) => Json::Array(list.iter().map(|item| json(&item?, depth, left)).collect::<Result<_, _>>()?),
+        Value::List(list) => Json::Array(list.items().map(|item| json(&item?, depth, left)).collect::<Result<_, _>>()?),
         Value::Map(map) => match map.node() {
             Some((node, _)) => copied(node, depth, left)?,
             None => {
                 let mut fields = Fields::new();
-                for key in map.keys() {
+                for (key, value) in map.entries() {
                     let Key::String(name) = &key else {
                         return Err(Failure::new(format!("JSON has no key {}", key.value())));
                     };
                     count(left, name.len())?;
-                    if let Some(value) = map.get(&key.value())? {
+                    if let Some(value) = value? {
                         fields.insert(name.to_string(), json(&value, depth, left)?);
                     }
                 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Value;
 use crate::error::Failure;
+use crate::meter::Meter;
 use crate::node::Node;
 use crate::schema::{ListKind, Schema};
 
@@ -87,11 +88,11 @@ impl<'a> List<'a> {
 
     /// Returns the item at `index`, or `None` if the index is out of range. Returns an error if the item does not
     /// conform to its schema.
-    pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
+    pub(crate) fn get(&self, mut index: usize, meter: &mut Meter) -> Option<Result<Value<'a>, Failure>> {
         let mut layout = &self.0;
         loop {
             match layout {
-                Layout::Node(node, schema) => return node.item(index).map(|item| typed(item, *schema)),
+                Layout::Node(node, schema) => return node.item(index).map(|item| typed(item, *schema, meter)),
                 Layout::Values(values, _) => return values.get(index).cloned().map(Ok),
                 Layout::Joined(joined) => {
                     let left = joined.left.len();
@@ -109,16 +110,19 @@ impl<'a> List<'a> {
     /// Returns an iterator over the items. The iterator yields an error for an item that does not conform to its
     /// schema.
     pub fn items(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
-        self.iter()
+        let (mut reader, mut meter) = (self.reader(), Meter::unlimited());
+        std::iter::from_fn(move || reader.next(&mut meter))
     }
 
-    pub(crate) fn iter(&self) -> Items<'_, 'a> {
-        Items { current: Some(&self.0), pending: Vec::new(), index: 0 }
+    /// Returns a reader for the items, which counts the work of reading an item.
+    pub(crate) fn reader(&self) -> Reader<'_, 'a> {
+        Reader { current: Some(&self.0), pending: Vec::new(), index: 0 }
     }
 
     /// Returns the items. Fails if any item does not conform to its schema.
-    pub(crate) fn to_vec(&self) -> Result<Vec<Value<'a>>, Failure> {
-        self.iter().collect()
+    pub(crate) fn to_vec(&self, meter: &mut Meter) -> Result<Vec<Value<'a>>, Failure> {
+        let mut reader = self.reader();
+        std::iter::from_fn(|| reader.next(meter)).collect()
     }
 
     pub(crate) fn join(self, other: Self) -> Self {
@@ -165,9 +169,9 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     Layout::Joined(Arc::new(Joined { left, right, len }))
 }
 
-fn typed<'a>(item: &'a dyn Node, schema: Option<&'a Schema>) -> Result<Value<'a>, Failure> {
+fn typed<'a>(item: &'a dyn Node, schema: Option<&'a Schema>, meter: &mut Meter) -> Result<Value<'a>, Failure> {
     match schema.and_then(Schema::items) {
-        Some(items) => items.value(item),
+        Some(items) => items.read(item, meter),
         None => Ok(Value::of(item)),
     }
 }
@@ -178,19 +182,20 @@ impl<'a> From<Vec<Value<'a>>> for List<'a> {
     }
 }
 
-pub(crate) struct Items<'l, 'a> {
+/// Reads the items of a list in order.
+pub(crate) struct Reader<'l, 'a> {
     current: Option<&'l Layout<'a>>,
     pending: Vec<&'l Layout<'a>>,
     index: usize,
 }
 
-impl<'a> Iterator for Items<'_, 'a> {
-    type Item = Result<Value<'a>, Failure>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl<'a> Reader<'_, 'a> {
+    /// Returns the next item. Returns an error if the item does not conform to its schema, or if the work exceeds the
+    /// limit.
+    pub(crate) fn next(&mut self, meter: &mut Meter) -> Option<Result<Value<'a>, Failure>> {
         loop {
             let item = match self.current? {
-                Layout::Node(node, schema) => node.item(self.index).map(|item| typed(item, *schema)),
+                Layout::Node(node, schema) => node.item(self.index).map(|item| typed(item, *schema, meter)),
                 Layout::Values(values, _) => values.get(self.index).cloned().map(Ok),
                 Layout::Joined(joined) => {
                     let joined = &**joined;

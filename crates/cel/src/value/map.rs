@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Text, Value};
 use crate::error::Failure;
+use crate::meter::Meter;
 use crate::node::Node;
 use crate::schema::{Schema, escape};
 
@@ -41,6 +42,14 @@ impl<'a> Key<'a> {
             Value::String(text) => Self::String(text.clone()),
             _ => return None,
         })
+    }
+
+    /// Converts a boolean, an integer or a string to a key. Two of these values are equal if their keys are equal.
+    pub(crate) fn of_plain(value: &Value<'a>) -> Option<Self> {
+        match value {
+            Value::Bool(_) | Value::Int(_) | Value::String(_) => Self::of(value),
+            _ => None,
+        }
     }
 
     pub(crate) fn value(&self) -> Value<'a> {
@@ -161,19 +170,19 @@ impl<'a> Map<'a> {
     }
 
     /// Returns the value of a key. Fails if the key or its value does not conform to the schema.
-    pub(crate) fn get(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, Failure> {
+    pub(crate) fn get(&self, key: &Value<'a>, meter: &mut Meter) -> Result<Option<Value<'a>>, Failure> {
         match (&self.0, key) {
             (Layout::Entries(entries), _) => Ok(Key::of(key).and_then(|key| entries.get(&key).cloned())),
-            (Layout::Node(..), Value::String(name)) => self.field(name),
+            (Layout::Node(..), Value::String(name)) => self.field(name, meter),
             (Layout::Node(_, Some(_)), _) => Err(Failure::no_overload()),
             (Layout::Node(_, None), _) => Ok(None),
         }
     }
 
-    pub(crate) fn field(&self, name: &str) -> Result<Option<Value<'a>>, Failure> {
+    pub(crate) fn field(&self, name: &str, meter: &mut Meter) -> Result<Option<Value<'a>>, Failure> {
         match &self.0 {
             Layout::Node(node, None) => Ok(node.field(name).map(Value::of)),
-            Layout::Node(node, Some(schema)) => schema.field(*node, name),
+            Layout::Node(node, Some(schema)) => schema.field(*node, name, meter),
             Layout::Entries(entries) => {
                 let found = if entries.index.is_empty() {
                     entries.list.iter().find(|(key, _)| matches!(key, Key::String(text) if **text == *name))
@@ -188,7 +197,15 @@ impl<'a> Map<'a> {
     /// Returns an iterator over the values. The iterator yields an error for a value that does not conform to its
     /// schema.
     pub fn values(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
-        self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
+        self.entries().filter_map(|(_, value)| value.transpose())
+    }
+
+    /// Returns an iterator over the entries. Reading a value outside of an evaluation counts no work.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Key<'a>, Result<Option<Value<'a>>, Failure>)> {
+        self.keys().into_iter().map(|key| {
+            let value = self.get(&key.value(), &mut Meter::unlimited());
+            (key, value)
+        })
     }
 
     /// Returns the keys of the map. Field names are escaped for use in expressions.
@@ -204,14 +221,14 @@ impl<'a> Map<'a> {
     }
 
     /// Adds an entry. Returns `false` if the map already contains the key. Copies the map only if it is shared.
-    pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> Result<bool, Failure> {
-        if self.get(&key.value())?.is_some() {
+    pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>, meter: &mut Meter) -> Result<bool, Failure> {
+        if self.get(&key.value(), meter)?.is_some() {
             return Ok(false);
         }
         if let Layout::Node(..) = self.0 {
             let mut entries = Entries::default();
             for key in self.keys() {
-                if let Some(value) = self.get(&key.value())? {
+                if let Some(value) = self.get(&key.value(), meter)? {
                     entries.set(key, value);
                 }
             }

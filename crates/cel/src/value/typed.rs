@@ -5,9 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{List, Map, Text, Value};
 use crate::error::Failure;
+use crate::meter::Meter;
 use crate::node::{Node, Scalar};
 use crate::schema::{Format, Schema, Shape, unescape};
 use crate::time::{self, Timestamp};
+
+/// The units of work for parsing a byte of a string that has a format.
+const PARSE: u64 = 2;
 
 impl Schema {
     /// Converts data to a CEL value according to this schema.
@@ -53,6 +57,16 @@ impl Schema {
         }
     }
 
+    /// Converts data like [`value`](Self::value), and counts the work of parsing a string that has a format.
+    pub(crate) fn read<'a>(&'a self, node: &'a dyn Node, meter: &mut Meter) -> Result<Value<'a>, Failure> {
+        if let (Shape::String(format), Scalar::String(text)) = (self.shape(), node.scalar())
+            && *format != Format::Plain
+        {
+            meter.work((text.len() as u64).saturating_mul(PARSE))?;
+        }
+        self.value(node)
+    }
+
     fn list<'a>(&'a self, has_items: bool, node: &'a dyn Node) -> Result<Value<'a>, Failure> {
         if !has_items {
             return Err(Failure::new("invalid array type, expected Items with a non-empty Schema"));
@@ -66,24 +80,32 @@ impl Schema {
 
     /// Returns the data and schema of a field that is an object or a map. `name` is the escaped field name.
     pub(crate) fn inner<'a>(&'a self, node: &'a dyn Node, name: &str) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
-        match self.field(node, name) {
-            Ok(Some(Value::Map(map))) => map.node(),
+        let (field, schema) = self.child(node, name).filter(|(field, _)| field.scalar() == Scalar::Map)?;
+        match schema.value(field) {
+            Ok(Value::Map(map)) => map.node(),
             _ => None,
         }
     }
 
     /// Returns the value of a field. `name` is the escaped field name.
-    pub(crate) fn field<'a>(&'a self, node: &'a dyn Node, name: &str) -> Result<Option<Value<'a>>, Failure> {
+    pub(crate) fn field<'a>(
+        &'a self,
+        node: &'a dyn Node,
+        name: &str,
+        meter: &mut Meter,
+    ) -> Result<Option<Value<'a>>, Failure> {
+        self.child(node, name).map(|(field, schema)| schema.read(field, meter)).transpose()
+    }
+
+    fn child<'a>(&'a self, node: &'a dyn Node, name: &str) -> Option<(&'a dyn Node, &'a Self)> {
         match self.shape() {
             Shape::Object(properties) => {
-                let Some(name) = unescape(name) else { return Ok(None) };
-                match (node.field(&name), properties.get(&*name)) {
-                    (Some(field), Some(schema)) if field.scalar() != Scalar::Null => schema.value(field).map(Some),
-                    _ => Ok(None),
-                }
+                let name = unescape(name)?;
+                let (field, schema) = node.field(&name).zip(properties.get(&*name))?;
+                (field.scalar() != Scalar::Null).then_some((field, schema))
             }
-            Shape::Map(values) => node.field(name).map(|field| values.value(field)).transpose(),
-            _ => Ok(None),
+            Shape::Map(values) => Some((node.field(name)?, values)),
+            _ => None,
         }
     }
 }

@@ -7,3 +7,4 @@ mod libraries;
 mod re2;
 mod rules;
 mod spec;
+mod work;
