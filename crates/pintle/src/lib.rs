@@ -97,6 +97,7 @@
 //! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile) |
 //! | `WithEventFilter`, `builder.WithPredicates(predicate.…)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`]. The default ignores changes of the status |
 //! | `MaxConcurrentReconciles`, `RateLimiter`, `CacheSyncTimeout` | [`operator::ControllerBuilder::concurrency`], [`config`](operator::ControllerBuilder::config). The default waits for missing kinds and clusters, and shows them in the readiness |
+//! | `cache.Options.ByObject`, `DefaultNamespaces` | [`operator::ControllerBuilder::labels`], [`fields`](operator::ControllerBuilder::fields), [`labels_of`](operator::ControllerBuilder::labels_of) for other kinds, [`namespace`](operator::ControllerBuilder::namespace) |
 //! | `Reconcile(ctx, req ctrl.Request)` | [`operator::Reconciler`]: it gets the object. [`gone`](operator::Reconciler::gone) gets the key of an object that no longer exists |
 //! | `ctrl.Result{}`, `Result{RequeueAfter: d}`, an error, `reconcile.TerminalError` | [`controller::Action::await_change`], [`requeue_after`](controller::Action::requeue_after), an error, [`controller::ReconcileError::terminal`] |
 //! | `client.Client`: `Get`, `List`; `mgr.GetAPIReader()` | [`operator::Context::get`], [`list`](operator::Context::list), [`get_in`](operator::Context::get_in); [`get_live`](operator::Context::get_live) |
@@ -163,6 +164,7 @@
 //! | `metadata_watcher`, `Api::list_metadata` | [`restreq::Api::metadata_only`] |
 //! | `watcher(…).reflect(…)`, then `touched_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
 //! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile); a [`Manager`](operator::Manager) runs it |
+//! | `watcher::Config::default().labels(…).fields(…)` for a controller | [`operator::ControllerBuilder::labels`], [`fields`](operator::ControllerBuilder::fields); for other kinds [`labels_of`](operator::ControllerBuilder::labels_of) |
 //! | `reconcile(Arc<K>, Arc<Ctx>)` | the same with a [`operator::Context`]; your own state goes into a type that implements [`operator::Reconciler`] |
 //! | `error_policy`, `Action::requeue` on errors | an error is retried with back-off: [`controller::ReconcileError`]; the delays: [`controller::ControllerConfig::queue`] |
 //! | `Action::requeue`, `Action::await_change` | [`controller::Action::requeue_after`], [`controller::Action::await_change`] |
