@@ -1,4 +1,4 @@
-//! The final state of a run, which the checks compare with the final states of other runs.
+//! The state of a run, which the checks compare with the states of other runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use crate::fields::{differences, hide_secrets, normalize, replace, short};
 
 const SHOWN: usize = 20;
 
-/// The final state of a run: all objects on the server and the world outside of the cluster.
+/// The state of a run: all objects on the server and the world outside of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     /// The objects by resource and key. Objects with the same `generateName` have the same key, because generated names

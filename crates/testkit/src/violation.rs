@@ -76,8 +76,8 @@ pub enum Violation {
         /// The requests that violated the rule.
         requests: Vec<SentRequest>,
     },
-    /// The final state is different from the final state of an undisturbed run.
-    #[error("{what}: the final state differs from that of an undisturbed run:{}\nthe last requests are:{}{}", lines(.differences), lines(.requests), reported(.errors))]
+    /// The state is different from that of an undisturbed run.
+    #[error("{what}: the state differs from that of an undisturbed run:{}\nthe last requests are:{}{}", lines(.differences), lines(.requests), reported(.errors))]
     NotConverged {
         /// A description of the disturbance.
         what: String,

@@ -174,7 +174,7 @@ impl<W: World> Kit<W> {
         let drive = async {
             self.play(&lab, script, start, &progress).await?;
             progress.done(self.steps.len()).await;
-            self.settle(&lab, &undisturbed.state, &what).await
+            self.settle(&lab, undisturbed.final_state(), &what).await
         };
         let replicas = async {
             tokio::select! {

@@ -33,7 +33,8 @@ const ATTEMPTS: u64 = 8;
 const EXACT_ATTEMPTS: u64 = 4;
 
 pub(super) struct Undisturbed {
-    pub(super) state: State,
+    /// The states after the steps. Without steps, the list contains the state after the start.
+    states: Vec<State>,
     /// The requests of the operator, from its start until it was idle, and from each step until it was idle again.
     pub(super) requests: Vec<SentRequest>,
     occurrences: Vec<[usize; 2]>,
@@ -43,6 +44,10 @@ pub(super) struct Undisturbed {
 }
 
 impl Undisturbed {
+    pub(super) fn final_state(&self) -> &State {
+        self.states.last().expect("a state after the start")
+    }
+
     pub(super) fn views(&self) -> Vec<String> {
         let watches = self.requests.iter().filter(|request| request.verb == Some(RequestVerb::Watch));
         let resources: BTreeSet<&String> =
@@ -73,8 +78,8 @@ pub struct CrashReport {
 }
 
 impl<W: World> Kit<W> {
-    /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a
-    /// crash.
+    /// Crashes the operator at each of its requests, and checks that it reaches the same states as without a crash, after
+    /// the crash and after each later step.
     ///
     /// The requests are recorded in a first run without a crash. For each recorded request, there are runs that cut the
     /// connection and kill the process, either before or after the request takes effect. The process is restarted
@@ -87,14 +92,14 @@ impl<W: World> Kit<W> {
     /// discovery and CustomResourceDefinitions. If no repetition of a run sends such a read again, the report omits the
     /// read.
     ///
-    /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases
+    /// A state consists of all objects and the [`World`], without uids, versions, generations, times, Leases
     /// and Events. In the status and its conditions, the check only compares whether `observedGeneration` is current.
     /// At deeper levels of the status, the check ignores `observedGeneration`, because it can be the generation of
-    /// another object. At the end of a run, the last reconciliation of each key must have succeeded.
+    /// another object. When a state is compared, the last reconciliation of each key must have succeeded.
     ///
     /// # Errors
     ///
-    /// Returns the first crash after which a run did not reach the final state, and the differences. Returns [`Violation::NoEffect`] if the
+    /// Returns the first crash after which a run did not reach an expected state, and the differences. Returns [`Violation::NoEffect`] if the
     /// kit has steps but the operator changes nothing in the run without a crash. Returns [`Violation::FailedCalls`] if reconciliations
     /// fail in the run without a crash, or if reconciliations of a key still fail half an hour after a crash. Returns
     /// [`Violation::NoCrash`] if the operator does not send the request for a planned crash in any of eight runs.
@@ -114,7 +119,7 @@ impl<W: World> Kit<W> {
         }
         let crashed = Mutex::new(Vec::new());
         runs::all(&jobs, |job| {
-            if self.repeat_until_crash(job, &undisturbed.state)? {
+            if self.repeat_until_crash(job, &undisturbed.states)? {
                 crashed.lock().push(job.request.number);
             }
             Ok(())
@@ -131,7 +136,7 @@ impl<W: World> Kit<W> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
             lab.start()?;
-            let mut requests = Vec::new();
+            let (mut requests, mut states) = (Vec::new(), Vec::new());
             let mut begin = 0;
             let mut failures = Failures::default();
             let progress = Progress::new();
@@ -147,6 +152,7 @@ impl<W: World> Kit<W> {
                     let busy = phase.iter().rposition(|request| !request.is_housekeeping()).map_or(0, |last| last + 1);
                     requests.extend_from_slice(&phase[..busy]);
                     begin = all.len();
+                    states.push(lab.state());
                 }
                 Ok(())
             };
@@ -156,7 +162,7 @@ impl<W: World> Kit<W> {
             self.check_effect(&lab, failures)?;
             let all = lab.requests();
             let occurrences = requests.iter().map(|request| occurrences(request, &all)).collect();
-            Ok(Undisturbed { state: lab.state(), requests, occurrences, tasks, replicas })
+            Ok(Undisturbed { states, requests, occurrences, tasks, replicas })
         })
     }
 
@@ -180,7 +186,7 @@ impl<W: World> Kit<W> {
     /// Repeats a run until the operator crashes. If the operator does not send the request for the planned crash in any
     /// run, this method returns an error. For API discovery requests, this method returns `false` instead, because the
     /// number of these requests depends on the server's speed.
-    fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
+    fn repeat_until_crash(&self, job: &Job<'_>, expected: &[State]) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
             let crashed = async |journal| self.crashed(job, attempt, expected, journal).await;
@@ -201,7 +207,7 @@ impl<W: World> Kit<W> {
         &self,
         job: &Job<'_>,
         attempt: u64,
-        expected: &State,
+        expected: &[State],
         journal: Arc<Journal>,
     ) -> Result<Option<Vec<SentRequest>>, Violation> {
         let lab = self.lab(attempt, journal).await?;
@@ -210,13 +216,12 @@ impl<W: World> Kit<W> {
         let crash = CrashPoint { request: job.request.clone(), with_name, occurrence, cut: job.cut };
         let process = lab.start_with(Some(crash), None)?;
         let progress = Progress::new();
-        let drive = self.drive(&lab, &process, job.is_down, &progress);
+        let drive = self.drive(&lab, &process, job, expected, &progress);
         let user = progress.perform(&lab, &self.steps);
         let (_, is_crashed) = tokio::try_join!(user, drive)?;
         if !is_crashed {
             return Ok(Some(lab.journal.tail(SHOWN)));
         }
-        self.settle(&lab, expected, &job.to_string()).await?;
         lab.check_ended()?;
         Ok(None)
     }
@@ -230,9 +235,16 @@ impl<W: World> Kit<W> {
         lab.converge(expected, what).await
     }
 
-    /// Allows the steps one by one, and restarts the operator after the crash. Returns `true` if the operator has
-    /// crashed.
-    async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<bool, Violation> {
+    /// Allows the steps one by one, and restarts the operator after the crash. After the crash, waits for the expected
+    /// state after each step. Returns `true` if the operator has crashed.
+    async fn drive(
+        &self,
+        lab: &Lab<W>,
+        process: &str,
+        job: &Job<'_>,
+        expected: &[State],
+        progress: &Progress,
+    ) -> Result<bool, Violation> {
         let death = lab.death(process);
         let last = self.steps.len();
         let mut is_crashed = false;
@@ -249,7 +261,7 @@ impl<W: World> Kit<W> {
                 () = death.cancelled(), if !is_crashed => {
                     is_crashed = true;
                     lab.kill(process).await;
-                    if is_down {
+                    if job.is_down {
                         step = (step + 1).min(last);
                         progress.allow(step);
                         // The step may depend on the operator, for example to install a CustomResourceDefinition.
@@ -261,6 +273,11 @@ impl<W: World> Kit<W> {
                     lab.steady().await?;
                 }
                 settled = settled => settled?,
+            }
+            if is_crashed {
+                let done = step.checked_sub(1).and_then(|at| self.steps.get(at));
+                let after = done.map(|step| format!(", after the user's step {:?}", step.name)).unwrap_or_default();
+                self.settle(lab, &expected[step.saturating_sub(1)], &format!("{job}{after}")).await?;
             }
             if step == last {
                 return Ok(is_crashed);

@@ -103,8 +103,10 @@ async fn named_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action>
 #[test]
 fn generated_name_before_the_record_is_caught() {
     let owning = || Controller::<Website>::new().owns::<ConfigMap>();
-    let wrong = Kit::new(move |cluster| manager(cluster, owning().reconcile(generated_child))).create(site("blog"));
-    not_converged(wrong.survives_crashes(), "exists 2 times instead of 1");
+    let wrong = || Kit::new(move |cluster| manager(cluster, owning().reconcile(generated_child))).create(site("blog"));
+    not_converged(wrong().survives_crashes(), "exists 2 times instead of 1");
+    // The deletion of the site also deletes both children.
+    not_converged(wrong().delete::<Website>("blog").survives_crashes(), "exists 2 times instead of 1");
     Kit::new(move |cluster| manager(cluster, owning().reconcile(named_child)))
         .create(site("blog"))
         .survives_crashes()
