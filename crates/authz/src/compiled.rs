@@ -66,3 +66,19 @@ impl<I: Index> CompiledState<I> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use pintle_apimachinery::clock::Clock;
+    use pintle_json::Json;
+    use pintle_storage::{Draft, History, Order};
+
+    use super::*;
+
+    pub(crate) fn db() -> Db {
+        let draft = |interner: &_, _: &str, object: &Json| Draft::new(interner, object, Order::Declared, Vec::new());
+        Db::new(1, History::default(), draft, Arc::new(Clock::new(None)))
+    }
+}

@@ -161,17 +161,12 @@ impl Index for PolicyIndex {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::clock::Clock;
     use pintle_apimachinery::effort::is_linear;
     use pintle_json::json;
-    use pintle_storage::{Draft, Expect, History, Order};
+    use pintle_storage::Expect;
 
     use super::*;
-
-    fn db() -> Db {
-        let draft = |interner: &_, _: &str, object: &Json| Draft::new(interner, object, Order::Declared, Vec::new());
-        Db::new(1, History::default(), draft, Arc::new(Clock::new(None)))
-    }
+    use crate::compiled::tests::db;
 
     fn put(db: &Db, resource: &str, name: &str, spec: Json) {
         let expect = db.get(resource, name).map_or(Expect::Absent, |there| Expect::At(there.revision()));

@@ -1,7 +1,7 @@
 //! An index of the stored webhook configurations, which is updated when the store changes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pintle_json::{Json, json};
 
@@ -22,18 +22,18 @@ pub struct Webhooks(Compiled<WebhookIndex>);
 impl Webhooks {
     /// Returns `true` if the store contains no webhooks. All calls must pass the same `db`.
     pub fn is_empty(&self, db: &Db) -> bool {
-        self.0.query(db, |index| index.validating.webhooks.is_empty() && index.mutating.webhooks.is_empty())
+        self.0.query(db, |index| index.validating.is_empty() && index.mutating.is_empty())
     }
 
     /// Returns the validating webhooks, sorted by the names of their configurations. All calls must pass the same
     /// `db`.
     pub fn validating(&self, db: &Db) -> Arc<[Arc<AdmissionWebhook>]> {
-        self.0.query(db, |index| index.validating.webhooks.clone())
+        self.0.query(db, |index| index.validating.webhooks())
     }
 
     /// Returns the mutating webhooks, sorted by the names of their configurations. All calls must pass the same `db`.
     pub fn mutating(&self, db: &Db) -> Arc<[Arc<AdmissionWebhook>]> {
-        self.0.query(db, |index| index.mutating.webhooks.clone())
+        self.0.query(db, |index| index.mutating.webhooks())
     }
 }
 
@@ -46,8 +46,9 @@ pub struct AdmissionWebhook {
     /// The rules and selectors, in the format of a policy's `matchConstraints`. The constraints are `None` if the
     /// webhook has no rules and therefore matches no request.
     pub constraints: Option<Json>,
-    /// The match conditions and the failure policy.
-    pub conditions: CompiledPolicy,
+    /// The match conditions and the failure policy, in the format of a policy.
+    policy: Json,
+    compiled: OnceLock<CompiledPolicy>,
     pub client: Arc<WebhookClient>,
     pub review_version: ReviewVersion,
     pub is_reinvocable: bool,
@@ -71,11 +72,18 @@ impl AdmissionWebhook {
             id: (configuration.to_owned(), at),
             name: webhook.text("/name").to_owned(),
             constraints: has_rules.then_some(constraints),
-            conditions: CompiledPolicy::new(&conditions),
+            policy: conditions,
+            compiled: OnceLock::new(),
             client: Arc::new(WebhookClient::read(webhook)),
             review_version: ReviewVersion::first_supported(webhook.texts("/admissionReviewVersions"))?,
             is_reinvocable: webhook.text("/reinvocationPolicy") == "IfNeeded",
         })
+    }
+
+    /// Returns the compiled match conditions and failure policy. The first call compiles them, which can take long. The
+    /// index does not compile them, because other requests wait for the lock of the index.
+    pub fn conditions(&self) -> &CompiledPolicy {
+        self.compiled.get_or_init(|| CompiledPolicy::new(&self.policy))
     }
 }
 
@@ -85,21 +93,21 @@ struct WebhookIndex {
     mutating: Configurations,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Configurations {
     by_name: BTreeMap<Box<str>, (Json, Vec<Arc<AdmissionWebhook>>)>,
-    webhooks: Arc<[Arc<AdmissionWebhook>]>,
-}
-
-impl Default for Configurations {
-    fn default() -> Self {
-        Self { by_name: BTreeMap::new(), webhooks: Arc::from([]) }
-    }
+    /// The webhooks of all configurations, collected on the first use after a change.
+    webhooks: OnceLock<Arc<[Arc<AdmissionWebhook>]>>,
 }
 
 impl Configurations {
-    fn collect(&mut self) {
-        self.webhooks = self.by_name.values().flat_map(|(_, webhooks)| webhooks).cloned().collect();
+    fn is_empty(&self) -> bool {
+        self.by_name.values().all(|(_, webhooks)| webhooks.is_empty())
+    }
+
+    fn webhooks(&self) -> Arc<[Arc<AdmissionWebhook>]> {
+        let collect = || self.by_name.values().flat_map(|(_, webhooks)| webhooks).cloned().collect();
+        self.webhooks.get_or_init(collect).clone()
     }
 }
 
@@ -125,12 +133,56 @@ impl Index for WebhookIndex {
         let listed =
             listed.filter_map(|(at, webhook)| AdmissionWebhook::new(name, at, webhook).map(Arc::new)).collect();
         configurations.by_name.insert(key.into(), (webhooks.clone(), listed));
-        configurations.collect();
+        configurations.webhooks.take();
     }
 
     fn remove(&mut self, resource: &str, key: &str) {
         let configurations = self.configurations(resource);
         configurations.by_name.remove(key);
-        configurations.collect();
+        configurations.webhooks.take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_storage::Expect;
+
+    use super::*;
+    use crate::compiled::tests::db;
+
+    fn put(db: &Db, name: &str, webhooks: Json) {
+        let expect = db.get(VALIDATING, name).map_or(Expect::Absent, |there| Expect::At(there.revision()));
+        let object = json!({"metadata": {"name": name}, "webhooks": webhooks});
+        db.put(&VALIDATING.into(), name, expect, object).expect("no concurrent writer");
+    }
+
+    fn webhook(name: &str) -> Json {
+        let condition = json!({"name": "c", "expression": "true"});
+        json!({"name": name, "admissionReviewVersions": ["v1"], "matchConditions": [condition]})
+    }
+
+    #[test]
+    fn conditions_are_compiled_on_first_use() {
+        let (db, webhooks) = (db(), Webhooks::default());
+        put(&db, "a", json!([webhook("x")]));
+        let found = webhooks.validating(&db)[0].clone();
+        assert!(found.compiled.get().is_none());
+        let compiled: *const CompiledPolicy = found.conditions();
+        put(&db, "b", json!([webhook("y")]));
+        assert!(std::ptr::eq(webhooks.validating(&db)[0].conditions(), compiled), "other webhooks stay compiled");
+    }
+
+    #[test]
+    fn webhooks_follow_their_configurations() {
+        let (db, webhooks) = (db(), Webhooks::default());
+        let names = || webhooks.validating(&db).iter().map(|webhook| webhook.name.clone()).collect::<Vec<_>>();
+        put(&db, "b", json!([webhook("x"), webhook("y")]));
+        put(&db, "a", json!([webhook("z")]));
+        assert_eq!(names(), ["z", "x", "y"]);
+        put(&db, "b", json!([]));
+        assert_eq!(names(), ["z"]);
+        let at = db.get(VALIDATING, "a").expect("a configuration").revision();
+        db.remove(&VALIDATING.into(), "a", at).expect("no concurrent writer");
+        assert!(names().is_empty() && webhooks.is_empty(&db));
     }
 }

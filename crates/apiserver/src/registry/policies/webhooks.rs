@@ -104,7 +104,7 @@ fn matched(
         return Ok(None);
     };
     let variables = review.converted(&kind);
-    match webhook.conditions.is_matched(&variables.inputs(None)) {
+    match webhook.conditions().is_matched(&variables.inputs(None)) {
         Ok(true) => {}
         Ok(false) => return Ok(None),
         Err(why) => return Err(Failure::forbidden(&request.target.kind.resource(), &review.name(), &why)),
@@ -159,7 +159,7 @@ fn accepted(
 
 fn tolerate(webhook: &AdmissionWebhook, why: &str) -> Outcome<()> {
     let message = format!("failed calling webhook {}: {why}", quoted(&webhook.name));
-    if webhook.conditions.fails() {
+    if webhook.conditions().fails() {
         return Err(Failure::internal(message));
     }
     tracing::warn!(webhook = webhook.name, why, "an admission webhook failed, and its failure policy ignores that");
