@@ -46,6 +46,7 @@ mod finding;
 pub mod fuzz;
 mod go_base64;
 mod go_json;
+mod go_time;
 mod object_sink;
 pub mod openapi;
 pub mod patch;
