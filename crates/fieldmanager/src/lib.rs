@@ -34,6 +34,7 @@
 //! ```
 
 use std::fmt;
+use std::sync::Arc;
 
 use pintle_json::Json;
 use pintle_schema::Schema;
@@ -73,6 +74,12 @@ pub trait Conversion: fmt::Debug {
     }
 }
 
+/// The schemas of a kind in all of its versions.
+pub trait VersionSchemas: fmt::Debug {
+    /// Returns the schema in a version, or `None` if the version is not served.
+    fn schema(&self, api_version: &str) -> Option<Arc<Schema>>;
+}
+
 /// The manager, the time and the kind of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
@@ -93,6 +100,8 @@ pub struct WriteContext<'a> {
     /// The served versions of a custom resource, in the form `group/version`. Entries in `managedFields` with other
     /// versions are dropped, unless this list is empty.
     pub served: &'a [String],
+    /// The schemas of a custom resource in all served versions, or `None` if there is only one version.
+    pub schemas: Option<&'a dyn VersionSchemas>,
     /// Converts objects between versions with different field names.
     pub conversion: Option<&'a dyn Conversion>,
 }
@@ -100,7 +109,17 @@ pub struct WriteContext<'a> {
 impl<'a> WriteContext<'a> {
     /// Creates a context for a write of the whole object that can change all fields of a kind with a single version.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
-        Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], conversion: None }
+        Self {
+            manager,
+            api_version,
+            subresource: "",
+            now,
+            schema,
+            reset: &[],
+            served: &[],
+            schemas: None,
+            conversion: None,
+        }
     }
 
     /// Returns `true` if `managedFields` keeps entries of this version. Entries of other API groups are dropped,

@@ -204,6 +204,10 @@ impl Set {
                 _ => None,
             };
             let Some(inner) = inner else { return true };
+            // As in structured-merge-diff, free-form values are not adapted.
+            if inner.is_free_form() {
+                return true;
+            }
             if inner.is_atomic() {
                 members.insert(step.clone());
                 return false;

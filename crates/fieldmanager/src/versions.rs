@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pintle_json::Json;
 use pintle_schema::Schema;
@@ -57,13 +58,20 @@ impl Differences {
     }
 }
 
-/// Adapts the owned paths to values that became atomic in a later schema: the owners of parts own the whole value.
+/// Adapts the owned paths to values that became atomic in a later schema: the owners of parts own the whole value. Each
+/// set is adapted to the schema of its own version.
 pub(super) fn cover_atomic_values(managers: &mut Managers, ctx: &WriteContext<'_>) {
+    let mut others: BTreeMap<String, Option<Arc<Schema>>> = BTreeMap::new();
     for Managed { api_version, set, .. } in managers.0.values_mut() {
-        match VersionView::of(ctx, api_version) {
-            Some(view) => set.cover_atomic_values(view.schema.root()),
-            None => set.cover_atomic_values(ctx.schema.root()),
+        if api_version == ctx.api_version {
+            set.cover_atomic_values(ctx.schema.root());
+            continue;
         }
+        let schema = others.entry(api_version.clone()).or_insert_with(|| match ctx.schemas {
+            Some(schemas) => schemas.schema(api_version),
+            None => Schema::builtin(api_version, ctx.schema.kind()).filter(|_| !ctx.schema.is_custom()).map(Arc::new),
+        });
+        schema.iter().for_each(|schema| set.cover_atomic_values(schema.root()));
     }
 }
 

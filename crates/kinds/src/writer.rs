@@ -1,12 +1,16 @@
 //! [`Writer`], the author of a write with its field manager.
 
+use std::sync::Arc;
+
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::options::WriteOptions;
 use pintle_apimachinery::request::user::User;
 use pintle_apimachinery::request::{Requester, Subresource};
 use pintle_apimachinery::validate::is_printable;
+use pintle_fieldmanager::VersionSchemas;
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
+use pintle_schema::Schema;
 
 use crate::Kind;
 
@@ -24,6 +28,7 @@ pub struct Writer<'a> {
     now: String,
     /// The served versions of a custom resource, or an empty list for built-in kinds.
     served: Vec<String>,
+    versions: Versions,
     requester: Requester,
     /// Whether the requester may create an object that does not exist.
     may_create: Outcome<()>,
@@ -38,7 +43,15 @@ impl<'a> Writer<'a> {
             "" => from_user_agent(user_agent),
             name => name.to_owned(),
         };
-        Self { options, name, now, served: Vec::new(), requester: Requester::new(User::server()), may_create: Ok(()) }
+        Self {
+            options,
+            name,
+            now,
+            served: Vec::new(),
+            versions: Versions::default(),
+            requester: Requester::new(User::server()),
+            may_create: Ok(()),
+        }
     }
 
     /// Sets the requester.
@@ -63,8 +76,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Sets the served versions of the custom resource.
-    pub fn with_served_versions(mut self, versions: Vec<String>) -> Self {
-        self.served = versions;
+    pub fn with_served_versions(mut self, kinds: Vec<Arc<Kind>>) -> Self {
+        self.served = kinds.iter().map(|kind| kind.api_version()).collect();
+        self.versions = Versions(kinds);
         self
     }
 
@@ -113,8 +127,19 @@ impl<'a> Writer<'a> {
             schema: &schema,
             reset: kind.reset_fields(subresource),
             served: &self.served,
+            schemas: (self.served.len() > 1).then_some(&self.versions),
             conversion: kind.strategy.conversion(),
         }))
+    }
+}
+
+/// A custom resource in all served versions.
+#[derive(Clone, Debug, Default)]
+struct Versions(Vec<Arc<Kind>>);
+
+impl VersionSchemas for Versions {
+    fn schema(&self, api_version: &str) -> Option<Arc<Schema>> {
+        self.0.iter().find(|kind| kind.api_version() == api_version)?.schema()
     }
 }
 

@@ -267,6 +267,18 @@ impl Type {
         matches!(self, Self::Struct { struct_type, .. } if struct_type.field(key).is_some())
     }
 
+    /// Returns `true` for an object without declared fields whose members can have any value.
+    pub fn is_free_form(&self) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Struct { struct_type, .. } => {
+                struct_type.fields.is_empty() && matches!(struct_type.rest, Some(Self::Any))
+            }
+            Self::Map(map) => matches!(map.value, Self::Any),
+            Self::Scalar(_) | Self::List(_) | Self::Union(_) => false,
+        }
+    }
+
     /// Returns `true` for an atomic struct, map or list.
     pub fn is_atomic(&self) -> bool {
         match self {

@@ -100,8 +100,7 @@ pub(super) fn manager<'a>(
         return manager;
     }
     let kinds = registry.kinds();
-    let versions = kinds.versions_of(&target.kind.stored_as).map(|kind| kind.api_version());
-    manager.with_served_versions(versions.collect())
+    manager.with_served_versions(kinds.versions_of(&target.kind.stored_as).cloned().collect())
 }
 
 pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::sync::Arc;
+
 use pintle_fieldmanager::*;
 use pintle_json::{Json, json};
 use pintle_schema::Schema;
@@ -17,6 +19,7 @@ fn context<'a>(schema: &'a Schema, version: &'a str, manager: &'a str) -> WriteC
         schema,
         reset: RESET,
         served: &[],
+        schemas: None,
         conversion: None,
     }
 }
@@ -395,15 +398,38 @@ fn widget_schema(is_atomic: bool) -> Schema {
     Schema::custom("Widget", &json!({"type": "object", "properties": {"spec": spec}}))
 }
 
+fn widget_with(value: &str) -> Json {
+    json!({
+        "apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "a"},
+        "spec": {"l": [{"k": value}], "m": {value: "1"}, "s": {"a": value}},
+    })
+}
+
+/// The schemas of a kind whose values are granular in v1 and atomic in v2.
+#[derive(Debug)]
+struct WidgetVersions;
+
+impl VersionSchemas for WidgetVersions {
+    fn schema(&self, api_version: &str) -> Option<Arc<Schema>> {
+        Some(Arc::new(widget_schema(api_version == "e.com/v2")))
+    }
+}
+
+#[test]
+fn owned_paths_are_adapted_to_their_own_version() {
+    let (v1, v2) = (widget_schema(false), widget_schema(true));
+    let first = apply(None, &widget_with("x"), false, &context(&v1, "e.com/v1", "a")).unwrap().object;
+    let mut updated = first.clone();
+    updated["metadata"].set("labels", json!({"l": "1"}));
+    let by_v2 = WriteContext { schemas: Some(&WidgetVersions), ..context(&v2, "e.com/v2", "b") };
+    track_update(Some(&first), &mut updated, &by_v2);
+    assert_eq!(owners(&updated)[0], owners(&first)[0]);
+}
+
 #[test]
 fn owners_of_parts_own_values_that_become_atomic() {
     let (granular, atomic) = (widget_schema(false), widget_schema(true));
-    let widget = |value: &str| {
-        json!({
-            "apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "a"},
-            "spec": {"l": [{"k": value}], "m": {value: "1"}, "s": {"a": value}},
-        })
-    };
+    let widget = widget_with;
     let first = apply(None, &widget("x"), false, &context(&granular, "e.com/v1", "a")).unwrap().object;
     let second = |force| apply(Some(&first), &widget("y"), force, &context(&atomic, "e.com/v1", "b"));
     let conflicts = second(false).unwrap_err().to_string();
