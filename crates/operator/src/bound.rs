@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 use crate::shared::{Shared, within_term};
 
-/// How often the controller re-reads an object that no longer matches the label selector but still has the controller's
+/// How often the controller re-reads an object that no longer matches the selectors but still has the controller's
 /// finalizer.
 const RECHECK: Duration = Duration::from_secs(60);
 
@@ -89,7 +89,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 let newest = self.objects.get(&key).filter(is_same);
                 let removal = remove_finalizer(&api, newest.as_deref().unwrap_or(&object), finalizer, &options);
                 let stored = within_term(leadership.as_ref(), removal).await?;
-                // The watch does not deliver objects that do not match the label selector, so update the cache only if
+                // The watch does not deliver objects that do not match the selectors, so update the cache only if
                 // it contains the object.
                 if self.objects.get(&key).is_some() {
                     self.record_clean_up(key, object.uid().into());
@@ -119,7 +119,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
 
     /// Handles a key without a cached object. Unless the watch has just reported the deletion, the object may exist. For
     /// example, the cache may not have received the object yet, or the object may be undecodable. If the cache selects
-    /// objects by label, a reported deletion may mean that the object has lost its labels.
+    /// objects by labels or fields, a reported deletion may mean that the object no longer matches.
     async fn absent(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         if self.objects.namespace.as_deref().is_some_and(|own| request.key.namespace() != Some(own)) {
             // A mapping function or a trigger can add keys of other namespaces, whose objects belong to other operators.

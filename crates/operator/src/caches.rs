@@ -54,8 +54,8 @@ pub(crate) struct Selection {
     /// The selectors for the reconciled kind.
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
-    /// The label selectors for other kinds.
-    pub(crate) labels_of: HashMap<TypeId, LabelSelector>,
+    /// The names and the label selectors of other kinds.
+    pub(crate) labels_of: HashMap<TypeId, (&'static str, LabelSelector)>,
 }
 
 impl Selection {
@@ -92,7 +92,8 @@ impl Caches {
             None => cluster.api::<T>(),
         };
         let mut config = InformerConfig::default();
-        let labels = selection.labels_of.get(&TypeId::of::<T>()).unwrap_or(&selection.labels).clone();
+        let labels =
+            selection.labels_of.get(&TypeId::of::<T>()).map_or(&selection.labels, |(_, labels)| labels).clone();
         config.reflector.label_selector = labels.clone();
         config.reflector.field_selector = selection.fields.clone();
         let informer = cluster.informer_with(api, config);

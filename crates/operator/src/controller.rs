@@ -1,6 +1,7 @@
 //! Controllers that can be configured before they are connected to a cluster.
 
 use std::any::TypeId;
+use std::collections::HashSet;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -127,6 +128,8 @@ pub struct ControllerBuilder<K: Resource> {
     concurrency: Option<Concurrency>,
     /// Functions that [`Controller::bind`] calls, one for each additional kind and source.
     steps: Vec<Step>,
+    /// The types that the controller owns, watches or reads.
+    used: HashSet<TypeId>,
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
     gone: Option<GoneFn<K>>,
@@ -156,6 +159,7 @@ impl<K: Resource> Controller<K> {
             config: ControllerConfig::default(),
             concurrency: None,
             steps: Vec::new(),
+            used: HashSet::new(),
             finalizer: None,
             cleanup: None,
             gone: None,
@@ -223,8 +227,9 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches only objects of type `T` whose labels match `selector`. `T` is a kind that the controller
-    /// [owns](Self::owns), [watches](Self::watches) or [reads](Self::reads). The context returns no other objects, so
-    /// an apply or create of an object without these labels is a terminal error.
+    /// [owns](Self::owns), [watches](Self::watches) or [reads](Self::reads). If the controller does not use `T`, the
+    /// manager does not start. The context returns no other objects, so it is a terminal error to
+    /// [apply](Context::apply) or [create](Context::create) an object without these labels.
     ///
     /// # Examples
     ///
@@ -255,7 +260,7 @@ impl<K: Resource> ControllerBuilder<K> {
         if TypeId::of::<T>() == TypeId::of::<K>() {
             return self.labels(selector);
         }
-        self.selection.labels_of.insert(TypeId::of::<T>(), selector);
+        self.selection.labels_of.insert(TypeId::of::<T>(), (T::KIND, selector));
         self
     }
 
@@ -286,6 +291,7 @@ impl<K: Resource> ControllerBuilder<K> {
     /// [`create`](Context::create). [`watches`](Self::watches) and [`reads`](Self::reads) are not sufficient for
     /// applies and creates.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
+        self.used.insert(TypeId::of::<T>());
         self.steps.push(Box::new(|engine, binding| {
             let children = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             binding.caches.own(&children);
@@ -301,6 +307,7 @@ impl<K: Resource> ControllerBuilder<K> {
         T: Resource + DeserializeOwned,
         Keys: IntoIterator<Item = ObjectKey>,
     {
+        self.used.insert(TypeId::of::<T>());
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             engine.watches(&others.informer, EnqueueMapped::new(map))
@@ -348,6 +355,7 @@ impl<K: Resource> ControllerBuilder<K> {
     where
         T: Resource + DeserializeOwned,
     {
+        self.used.insert(TypeId::of::<T>());
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             engine.watches(&others.informer, handler)
@@ -357,6 +365,7 @@ impl<K: Resource> ControllerBuilder<K> {
 
     /// Caches objects of type `T` for reads. Changes of these objects do not cause reconciliations.
     pub fn reads<T: Resource + DeserializeOwned>(mut self) -> Self {
+        self.used.insert(TypeId::of::<T>());
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             // With this handler, which returns no keys, the controller waits until the cache has synced.
@@ -429,6 +438,11 @@ impl<K: Resource> ControllerBuilder<K> {
     /// Sets the reconciler and returns the finished controller. The reconciler is a function `async fn(Arc<K>,
     /// Context<K>) -> Result<Action>`, or a type that implements [`Reconciler`].
     pub fn reconcile(mut self, reconciler: impl Reconciler<K>) -> Controller<K> {
+        let mut unused = self.selection.labels_of.iter().filter(|(kind, _)| !self.used.contains(*kind));
+        if let Some((_, (kind, _))) = unused.next() {
+            let advice = format!("add `.owns::<{kind}>()`, `.watches` or `.reads::<{kind}>()`");
+            self.problem.get_or_insert(format!("it has labels of {kind}, but does not use this kind; {advice}"));
+        }
         let functions = Functions {
             reconciler: Arc::new(reconciler),
             finalizer: self.finalizer.take(),

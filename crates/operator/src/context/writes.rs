@@ -42,6 +42,7 @@ impl<K: Resource> Context<K> {
     ///   name, or if the reconciled object cannot be the child's owner. A namespaced object can only own objects in its
     ///   namespace, and an object cannot own itself. For objects without an owner reference, see
     ///   [`apply_unowned`](Self::apply_unowned).
+    /// - A terminal error if `child` does not have the labels of [`labels_of`](crate::ControllerBuilder::labels_of).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
     /// - An error if another object controls the child, or if the owner does not exist. Before a child is created, an
     ///   additional request checks that the owner exists.
@@ -62,7 +63,8 @@ impl<K: Resource> Context<K> {
     /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not
     /// garbage-collect such an object when the reconciled object is deleted, so delete it in a
     /// [cleanup](crate::ControllerBuilder::cleanup). The controller must cache `T`, but does not have to own it. The
-    /// reconciled object can also be applied with this method.
+    /// reconciled object can also be applied with this method. An object that does not match the labels of
+    /// [`labels_of`](crate::ControllerBuilder::labels_of) is applied again in each reconciliation.
     ///
     /// # Errors
     ///
@@ -93,7 +95,7 @@ impl<K: Resource> Context<K> {
         self.check_namespace::<T>("apply", cached, key.namespace())?;
         let target = (TypeId::of::<T>(), key, false);
         let live = cached.get(&target.1);
-        if live.is_none() {
+        if owner.is_some() {
             self.check_labels::<T>(cached, target.1.name(), &configuration)?;
         }
         let mut overwritten = None;
@@ -239,7 +241,7 @@ impl<K: Resource> Context<K> {
             Err(error) => return Err(error),
         };
         if is_cached {
-            // The watch never delivers an object outside of the label selector.
+            // The watch never delivers an object outside of the selectors.
             cached.objects.wrote(stored.clone());
         }
         if let Some(overwritten) = overwritten {

@@ -366,11 +366,16 @@ async fn impossible_names_end_the_manager_at_start() {
     let done = async |_, _| Ok(Cleanup::Done);
     let without_domain = Controller::<Website>::new().cleanup("dns", done).reconcile(nothing());
     let everywhere = Controller::<Website>::new().namespace("");
+    let unused = Controller::<Website>::new().labels_of::<ConfigMap>("a=b".parse().unwrap());
     let two = Controller::<Website>::new().cleanup("example.com/a", done).cleanup("example.com/b", done);
     for (manager, expected) in [
         (Manager::new("My Operator", world.cluster.clone()).leader_election(), "a Lease cannot have this name"),
         (world.manager().controller(without_domain), "\"dns\" is not a finalizer; use a domain"),
         (world.manager().controller(two.reconcile(nothing())), "\"example.com/a\" and \"example.com/b\""),
+        (
+            world.manager().controller(unused.reconcile(nothing())),
+            "it has labels of ConfigMap, but does not use this kind",
+        ),
         (world.manager().controller(everywhere.reconcile(nothing())), "its namespace is empty; omit `.namespace(…)`"),
     ] {
         let error = Running::start(manager).ended().await.unwrap_err().to_string();
