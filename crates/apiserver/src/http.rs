@@ -347,8 +347,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     call.requester.user =
         registry.authenticator.authenticate(&*registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
-    let serves = |path: &ResourcePath| registry.kinds().resource(&path.group, &path.version, &path.resource).is_some();
-    call.is_counted = !matches!(target, Target::Resource(path) if !serves(path));
+    call.is_counted = !matches!(target, Target::Resource(path) if !is_served(registry, path));
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
@@ -377,6 +376,13 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
         Some(answer) => Ok(Reply::Fault(answer)),
         None => reply,
     }
+}
+
+fn is_served(registry: &Registry, path: &ResourcePath) -> bool {
+    let Some(subresource) = Subresource::parse(&path.subresource) else { return false };
+    let kinds = registry.kinds();
+    let kind = kinds.resource(&path.group, &path.version, &path.resource);
+    kind.is_some_and(|kind| subresource == Subresource::None || kind.subresource(subresource).is_some())
 }
 
 /// Returns kube-apiserver's error for a request whose path ends with `/watch`.

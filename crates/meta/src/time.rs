@@ -22,7 +22,8 @@ pub struct MicroTime(pub Timestamp);
 
 impl Time {
     /// Returns the current time of the system clock. In a run of a `pintle_testkit::Kit`, this function returns the time
-    /// of the run's server instead, which advances with the paused clock.
+    /// of the run's server instead, which advances with the paused clock. Threads that an operator starts, also with
+    /// `spawn_blocking`, still get the time of the system clock.
     ///
     /// # Examples
     ///

@@ -76,7 +76,7 @@ pub enum Violation {
         /// The requests that violated the rule.
         requests: Vec<SentRequest>,
     },
-    /// The state is different from that of an undisturbed run.
+    /// The state differs from the state of an undisturbed run.
     #[error("{what}: the state differs from that of an undisturbed run:{}\nthe last requests are:{}{}", lines(.differences), lines(.requests), reported(.errors))]
     NotConverged {
         /// A description of the disturbance.

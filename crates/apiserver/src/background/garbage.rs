@@ -422,6 +422,7 @@ impl Collector {
             ..DeleteOptions::default()
         };
         match registry.delete(target, &options, &requester()) {
+            Err(failure) if failure.is_conflict() => Ok(Processed::TooEarly),
             Err(failure) if !failure.is_not_found() => Err(failure),
             _ => Ok(Processed::Done),
         }

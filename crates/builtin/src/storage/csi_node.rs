@@ -32,12 +32,13 @@ impl Strategy for CsiNode {
     /// A driver cannot change, except for the number of its volumes.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = self.validate_create(new);
-        // The names of stored drivers are unique.
-        let before: HashMap<_, _> = old.list("/spec/drivers").map(|driver| (driver.text("/name"), driver)).collect();
-        for driver in new.list("/spec/drivers") {
-            let Some(before) = before.get(driver.text("/name")) else { continue };
-            if ["nodeID", "topologyKeys"].iter().any(|field| part(driver, field) != part(before, field)) {
-                errors.push(FieldError::invalid("spec.drivers", driver, "field is immutable"));
+        let mut drivers = HashMap::<_, Vec<_>>::new();
+        new.list("/spec/drivers").for_each(|driver| drivers.entry(driver.text("/name")).or_default().push(driver));
+        for before in old.list("/spec/drivers") {
+            for driver in drivers.get(before.text("/name")).into_iter().flatten() {
+                if ["nodeID", "topologyKeys"].iter().any(|field| part(driver, field) != part(before, field)) {
+                    errors.push(FieldError::invalid("spec.drivers", driver, "field is immutable"));
+                }
             }
         }
         errors
