@@ -55,6 +55,8 @@ pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: 
 pub struct Db {
     // Even after a panic in the store, the state is consistent, because each operation changes the table last.
     inner: Mutex<Inner>,
+    /// The retired logs have their own lock, so that `renew` can measure a log without blocking other operations.
+    retired: Mutex<RetiredLogs>,
     /// The state after the latest operation. Each operation replaces this state before it releases the lock and
     /// notifies followers.
     present: ArcSwap<Present>,
@@ -77,7 +79,6 @@ struct Inner {
     /// The followers of each resource. A follower is a reader that receives a resource's changes.
     followers: HashMap<ResourceKey, Followed>,
     multi: Vec<MultiFollower>,
-    retired: RetiredLogs,
     /// The mirrored objects of the upstream cluster, if this is the store of a plan (a dry run on top of a live
     /// cluster).
     mirror: Option<Mirror>,
@@ -97,16 +98,11 @@ impl Db {
         let interner = store.interner().clone();
         let revision = watch::Sender::new(store.revision());
         let present = ArcSwap::from_pointee(store.now().clone());
-        let inner = Inner {
-            store,
-            followers: HashMap::new(),
-            multi: Vec::new(),
-            retired: RetiredLogs::default(),
-            mirror: None,
-        };
+        let inner = Inner { store, followers: HashMap::new(), multi: Vec::new(), mirror: None };
         let is_read_often = |_: &str| false;
         Self {
             inner: Mutex::new(inner),
+            retired: Mutex::default(),
             present,
             revision,
             clock,
@@ -262,16 +258,22 @@ impl Db {
 
     /// Ends the feeds of a resource and drops its history. After the call, the resource behaves like a new resource.
     ///
-    /// Each feed first returns its unread changes. Until then, the feeds keep the old history in memory. All old
-    /// histories together have a size limit, above which the feeds of the oldest history end as too slow.
+    /// Each feed first returns its unread changes. Until then, the feeds keep the old history in memory, including the
+    /// objects before each change and the initial objects of watches. All old histories together have an approximate
+    /// size limit, above which the feeds of the oldest history end as too slow.
     pub fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.inner.lock();
         let log = inner.store.forget_past(resource);
         let followed = inner.followers.remove(resource).unwrap_or_default();
-        let unread = inner.retired.add(followed, log, self.max_backlog_bytes);
+        let (retired, end) = followed.retire(log);
         drop(inner);
-        // Drop logs without readers only after releasing the lock, because they can contain many objects.
-        drop(unread);
+        // Measure and drop logs only without a lock, because they can contain many objects. `end` and `evicted` can be
+        // the last references to their logs.
+        if let Some(end) = end {
+            let bytes = retired.bytes();
+            let evicted = self.retired.lock().add(&end, bytes, self.max_backlog_bytes);
+            retired::evict(evicted);
+        }
     }
 
     /// Calls `question` with the current state of the store. All later changes of the resource are in the returned

@@ -137,6 +137,11 @@ impl JsonBody {
         self.json().len() + self.interned.iter().map(|(_, interned)| interned.bytes.len()).sum::<usize>()
     }
 
+    /// Returns the address of the bytes, which is the same for all clones of this body.
+    pub(super) fn address(&self) -> usize {
+        Arc::as_ptr(&self.bytes).addr()
+    }
+
     pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
         to.reserve(self.len() + 20);
         self.write_part(0..self.json().len(), revision, to);

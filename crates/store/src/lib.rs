@@ -338,8 +338,8 @@ impl VersionedStore {
     /// returned log contains the past changes, for callers that have not read all of them.
     ///
     /// The returned log also keeps the snapshots that still have readers, but only if the resource has no objects left.
-    /// Otherwise, such a snapshot could contain objects that are not in the log, so the size of the log would not limit
-    /// the size of the snapshot.
+    /// Otherwise, such a snapshot could keep all objects of the resource in memory, even if few of them have changed.
+    /// [`ChangeLog::retained_bytes`] includes the kept snapshots, and the objects before each change.
     pub fn forget_past(&mut self, resource: &ResourceKey) -> ChangeLog {
         let (revision, is_empty) = (self.now.revision, self.objects(resource).is_empty());
         let mut past = self.change_table(resource, |table| table.forget(revision));

@@ -1,5 +1,6 @@
 //! Snapshots of one resource's objects.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::encodings::{Encoding, Encodings};
@@ -36,6 +37,11 @@ impl Objects {
 
     pub(super) fn remove(&mut self, key: &str) -> Option<(Key, Arc<Stored>)> {
         self.tree.remove(key)
+    }
+
+    /// Calls `each` with the objects of all tree nodes that are not in `visited`, and adds these nodes.
+    pub(super) fn visit(&self, visited: &mut HashSet<usize>, each: impl FnMut(&Arc<Stored>)) {
+        self.tree.visit(visited, each);
     }
 
     /// Returns an iterator over the objects in a range, in key order.

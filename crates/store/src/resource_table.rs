@@ -1,6 +1,6 @@
 //! The change log of one resource.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use super::encodings::EncodingCache;
 use super::objects::Objects;
 use super::stored::Origin;
 use crate::past::Past;
-use crate::stored::{ResourceKey, StoreChange};
+use crate::stored::{ResourceKey, StoreChange, Stored};
 
 /// The maximum number of snapshots without readers that the log of a resource keeps.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
@@ -45,8 +45,24 @@ impl ChangeLog {
         self.since(revision.checked_sub(1)?).next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns the approximate size of the log in bytes.
-    pub fn bytes(&self) -> usize {
+    /// Returns the approximate size, in bytes, of all objects that the log keeps in memory. These are the objects of
+    /// the snapshots, and the objects before and after each change. Each object counts once. `retained_bytes` visits
+    /// all of these objects, so call it without holding a lock.
+    pub fn retained_bytes(&self) -> usize {
+        let (mut counted, mut visited) = (HashSet::new(), HashSet::new());
+        let mut bytes = self.log.len() * size_of::<StoreChange>();
+        let mut count = |object: &Arc<Stored>| bytes += object.uncounted_weight(&mut counted);
+        for change in &self.log {
+            change.old.iter().chain([&change.new]).for_each(&mut count);
+        }
+        for snapshot in self.snapshots.values() {
+            snapshot.visit(&mut visited, &mut count);
+        }
+        bytes
+    }
+
+    /// Returns the approximate size, in bytes, of the objects that the changes in the log have written.
+    pub(super) fn bytes(&self) -> usize {
         self.log_bytes
     }
 

@@ -1,7 +1,7 @@
 //! Stored objects and their changes.
 
 use std::borrow::{Borrow, Cow};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -186,6 +186,15 @@ impl Stored {
     /// Returns the object's approximate memory size, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.body.len()
+    }
+
+    /// Returns the approximate size, in bytes, of the object's parts whose addresses are not in `counted`, and adds
+    /// these addresses.
+    pub(super) fn uncounted_weight(self: &Arc<Self>, counted: &mut HashSet<usize>) -> usize {
+        let own = if counted.insert(Arc::as_ptr(self).addr()) { size_of::<Self>() } else { 0 };
+        // A deletion shares the body of the object's last version.
+        let body = if counted.insert(self.body.address()) { self.body.len() } else { 0 };
+        own + body
     }
 
     /// Returns `true` if both objects have the same content, ignoring their `apiVersion` and revision.

@@ -276,6 +276,23 @@ fn forgotten_log_keeps_snapshots_with_readers() {
 }
 
 #[test]
+fn retained_bytes_count_each_object_once() {
+    let (mut store, [resource, _], now) = (VersionedStore::new(1, History::default()), resources(), Instant::now());
+    let large = |size: usize| object(&"x".repeat(size));
+    // A snapshot keeps one object that no change contains, and one that the first change replaces.
+    store.set(now, &resource, "a", 2, Some(large(100_000)));
+    store.set(now, &resource, "b", 3, Some(large(200_000)));
+    let keep = |store: &mut VersionedStore| store.keep(&resource, store.revision(), &store.objects(&resource));
+    let _read = keep(&mut store);
+    let second = store.put(now, &resource, "b", Expect::At(3), large(400_000)).unwrap();
+    let _read = keep(&mut store);
+    store.remove(now, &resource, "b", second.revision()).unwrap();
+    let retained = |store: &VersionedStore| store.log(&resource).unwrap().retained_bytes();
+    assert!((700_000..702_000).contains(&retained(&store)), "{}", retained(&store));
+    assert!((800_000..802_000).contains(&store.log(&resource).unwrap().bytes()), "only the new objects count");
+}
+
+#[test]
 fn only_one_object_can_hold_a_claim() {
     let [maps, pods] = resources();
     let now = Instant::now();

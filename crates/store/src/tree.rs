@@ -97,17 +97,24 @@ impl<V> Tree<V> {
 
     /// Returns the addresses of all nodes.
     fn addresses(&self) -> HashSet<usize> {
-        let (mut found, mut nodes) = (HashSet::new(), vec![&self.0]);
+        let mut found = HashSet::new();
+        self.visit(&mut found, |_| ());
+        found
+    }
+
+    /// Calls `each` with the values of all nodes whose addresses are not in `visited`, and adds these addresses.
+    /// Visiting several clones with the same `visited` therefore visits shared nodes only once.
+    pub(super) fn visit(&self, visited: &mut HashSet<usize>, mut each: impl FnMut(&V)) {
+        let mut nodes = vec![&self.0];
         while let Some(node) = nodes.pop() {
             match node {
-                Node::Leaf(entries) => found.insert(Arc::as_ptr(entries).addr()),
-                Node::Branch(branch) => {
-                    nodes.extend(&branch.nodes);
-                    found.insert(Arc::as_ptr(branch).addr())
+                Node::Leaf(entries) if visited.insert(Arc::as_ptr(entries).addr()) => {
+                    entries.iter().for_each(|(_, value)| each(value));
                 }
-            };
+                Node::Branch(branch) if visited.insert(Arc::as_ptr(branch).addr()) => nodes.extend(&branch.nodes),
+                Node::Leaf(_) | Node::Branch(_) => (),
+            }
         }
-        found
     }
 }
 

@@ -108,9 +108,22 @@ impl Followers {
 
     /// Wakes all waiting feeds.
     pub(super) fn wake(&self) {
-        let scopes = self.all.iter().chain(self.namespaces.values()).chain(self.objects.values());
-        let fields = self.fields.values().flat_map(HashMap::values);
-        scopes.chain(fields).for_each(|recent| recent.last.send_modify(|_| ()));
+        self.scopes().for_each(|(_, recent)| recent.last.send_modify(|_| ()));
+    }
+
+    /// Returns the approximate size of all scopes, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let size = |(name, recent): (&str, &RecentChanges)| {
+            size_of::<RecentChanges>() + name.len() + recent.revisions.len() * size_of::<u64>()
+        };
+        self.scopes().map(size).sum()
+    }
+
+    /// Returns all scopes with the name of the namespace or object, or with the value of the field.
+    fn scopes(&self) -> impl Iterator<Item = (&str, &RecentChanges)> {
+        let fields = self.fields.values().flatten();
+        let named = self.namespaces.iter().chain(&self.objects).chain(fields);
+        self.all.iter().map(|recent| ("", recent)).chain(named.map(|(name, recent)| (&**name, recent)))
     }
 
     fn parts(&self) -> usize {

@@ -19,6 +19,11 @@ impl LogEnd {
     pub(super) fn retired(&self) -> Option<Arc<RetiredLog>> {
         self.0.load_full()
     }
+
+    /// Drops the retired log, so that its feeds end as too slow.
+    fn evict(&self) {
+        self.0.store(Some(Arc::new(RetiredLog { is_evicted: true, ..RetiredLog::default() })));
+    }
 }
 
 /// The log of a resource that was removed or replaced, with the unread revisions of its followers.
@@ -28,6 +33,13 @@ pub(super) struct RetiredLog {
     pub(super) log: ChangeLog,
     /// Whether the log was dropped because all retired logs together were too large.
     pub(super) is_evicted: bool,
+}
+
+impl RetiredLog {
+    /// Returns the approximate size of the log in bytes. `bytes` visits all objects of the log, which can take long.
+    pub(super) fn bytes(&self) -> usize {
+        self.log.retained_bytes() + self.followers.bytes()
+    }
 }
 
 /// The followers of a resource until its renewal.
@@ -46,44 +58,60 @@ impl Followed {
         self.end = Arc::downgrade(&end);
         (self.followers.follow(scope, now), end)
     }
+
+    /// Passes the log of a renewed resource to its feeds. Returns the retired log, and its end if the resource has
+    /// feeds.
+    pub(super) fn retire(self, log: ChangeLog) -> (Arc<RetiredLog>, Option<Arc<LogEnd>>) {
+        let Self { followers, end } = self;
+        let retired = Arc::new(RetiredLog { followers, log, is_evicted: false });
+        let end = end.upgrade();
+        if let Some(end) = &end {
+            end.0.store(Some(retired.clone()));
+            retired.followers.wake();
+        }
+        (retired, end)
+    }
 }
 
-/// The ends of all retired logs that a feed may still read, oldest first.
+/// The ends of all retired logs that a feed may still read, and the size of each log in bytes, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct RetiredLogs(VecDeque<Weak<LogEnd>>);
+pub(super) struct RetiredLogs(VecDeque<(Weak<LogEnd>, usize)>);
 
 impl RetiredLogs {
-    /// Passes the log of a renewed resource to its feeds. If all retired logs together are larger than `max_bytes`,
-    /// evicts the oldest of them. Returns the logs that no feed can read anymore.
-    pub(super) fn add(&mut self, followed: Followed, log: ChangeLog, max_bytes: usize) -> Vec<Arc<RetiredLog>> {
-        let Followed { followers, end } = followed;
-        let retired = Arc::new(RetiredLog { followers, log, is_evicted: false });
-        let Some(end) = end.upgrade() else { return vec![retired] };
-        end.0.store(Some(retired.clone()));
-        retired.followers.wake();
-        self.0.retain(|end| end.strong_count() > 0);
-        self.0.push_back(Arc::downgrade(&end));
-        let mut unread = vec![retired];
-        let mut bytes = 0;
-        for end in self.0.iter().rev().filter_map(Weak::upgrade) {
-            bytes += end.0.load().as_ref().map_or(0, |retired| retired.log.bytes());
-            if bytes > max_bytes {
-                let evicted = Arc::new(RetiredLog { is_evicted: true, ..RetiredLog::default() });
-                unread.extend(end.0.swap(Some(evicted)));
-            }
+    /// Adds the end of a retired log with a size of `bytes`. If all retired logs together are larger than `max_bytes`,
+    /// removes the oldest of them. Returns the ends of the removed logs. The caller passes them to [`evict`], after it
+    /// has released the lock of the `RetiredLogs`.
+    pub(super) fn add(&mut self, end: &Arc<LogEnd>, bytes: usize, max_bytes: usize) -> Vec<Arc<LogEnd>> {
+        self.0.retain(|(end, _)| end.strong_count() > 0);
+        self.0.push_back((Arc::downgrade(end), bytes));
+        let mut total: usize = self.0.iter().map(|(_, bytes)| bytes).sum();
+        let mut removed = Vec::new();
+        while total > max_bytes
+            && let Some((end, bytes)) = self.0.pop_front()
+        {
+            total -= bytes;
+            removed.extend(end.upgrade());
         }
-        unread
+        removed
     }
+}
+
+/// Drops the logs with these ends, so that their feeds end as too slow. Dropping a log can take long, because it can
+/// contain many objects.
+pub(super) fn evict(ends: Vec<Arc<LogEnd>>) {
+    ends.iter().for_each(|end| end.evict());
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Weak};
+    use std::time::Instant;
 
     use pintle_apimachinery::clock::Clock;
     use pintle_json::json;
 
-    use crate::{Change, Db, Draft, Expect, Feed, FeedEnd, FeedScope, History, Order, Store};
+    use super::{Followed, RetiredLogs, evict};
+    use crate::{Change, ChangeLog, Db, Draft, Expect, Feed, FeedEnd, FeedScope, History, Objects, Order, Store};
 
     const WIDGETS: &str = "widgets";
 
@@ -170,7 +198,7 @@ mod tests {
         assert_eq!(drain(&db, &mut feed).await, (vec![removed], FeedEnd::Ended));
         drop(feed);
         assert!(objects.upgrade().is_none());
-        // A snapshot of objects that still exist is not kept, because the size of the log does not limit its size.
+        // A snapshot is not kept if the resource still has objects, because it could be much larger than the log.
         put(&db, "b", 1);
         let (objects, feed) = db.follow(&resource, FeedScope::All, keep);
         db.renew(&resource);
@@ -199,6 +227,84 @@ mod tests {
             ends.push((changes.len(), reason == end, end));
         }
         assert_eq!(ends, [(0, true, FeedEnd::TooSlow), (0, true, FeedEnd::Ended), (1, true, FeedEnd::Ended)]);
+    }
+
+    #[tokio::test]
+    async fn retired_log_limit_counts_previous_versions() {
+        // The log contains only the update and the removal of each object.
+        let db = db(History { max_changes: 2, followed: 2, max_bytes: 1 << 24, ..History::default() });
+        let (mut feeds, mut previous) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            let large = put(&db, "a", db.max_backlog_bytes / 5 * 2);
+            feeds.push(follow(&db, FeedScope::All));
+            let small = db.put(&WIDGETS.into(), "a", Expect::At(large.revision()), json!({})).expect("it exists");
+            db.remove(&WIDGETS.into(), "a", small.revision()).expect("the object exists");
+            db.renew(&WIDGETS.into());
+            previous.push(Arc::downgrade(&large.new));
+        }
+        let previous: Vec<_> = previous.iter().map(|previous| previous.upgrade().is_some()).collect();
+        assert_eq!(previous, [false, true, true]);
+        let mut ends = Vec::new();
+        for feed in &mut feeds {
+            let (changes, end) = drain(&db, feed).await;
+            ends.push((changes.len(), end));
+        }
+        assert_eq!(ends, [(0, FeedEnd::TooSlow), (2, FeedEnd::Ended), (2, FeedEnd::Ended)]);
+    }
+
+    #[tokio::test]
+    async fn retired_log_limit_counts_snapshots_without_changes() {
+        let db = db(History { followed: 10, max_bytes: 1, ..History::default() });
+        let (now, resource) = (Instant::now(), WIDGETS.into());
+        let large = json!({"data": "x".repeat(db.max_backlog_bytes / 5 * 2)});
+        let mut watches = Vec::new();
+        for _ in 0..3 {
+            let (objects, feed) = db.follow(&resource, FeedScope::All, |store| {
+                let draft = Draft::new(store.interner(), &large, Order::Declared, Vec::new());
+                store.set(now, &resource, "a", store.revision() + 1, Some(draft));
+                let objects = store.keep(&resource, store.revision(), &store.objects(WIDGETS));
+                // The log does not contain this removal.
+                store.set(now, &resource, "a", store.revision(), None);
+                objects
+            });
+            db.renew(&resource);
+            watches.push((objects, feed));
+        }
+        let kept = |(objects, feed): &(Weak<Objects>, Feed)| (objects.strong_count(), feed.reason_for_lost_objects());
+        let kept: Vec<_> = watches.iter().map(kept).collect();
+        assert_eq!(kept, [(0, FeedEnd::TooSlow), (1, FeedEnd::Ended), (1, FeedEnd::Ended)]);
+    }
+
+    #[test]
+    fn retired_log_size_includes_followers() {
+        let (db, mut followed) = (db(History::default()), Followed::default());
+        let scopes = [FeedScope::All, FeedScope::Namespace("n".repeat(10_000)), FeedScope::Object("o".repeat(20_000))];
+        let receivers = scopes.map(|scope| followed.follow(&scope, 0));
+        let change = put(&db, "a", 1);
+        for _ in 0..1_000 {
+            followed.followers.notify(&change, 500);
+        }
+        let (retired, _) = followed.retire(ChangeLog::default());
+        assert!((34_000..35_000).contains(&retired.bytes()), "{}", retired.bytes());
+        drop(receivers);
+    }
+
+    #[test]
+    fn logs_above_the_limit_are_dropped_by_the_caller() {
+        let mut logs = RetiredLogs::default();
+        let [(old, end), (_, newer_end)] = [(); 2].map(|()| {
+            let mut followed = Followed::default();
+            let (_, end) = followed.follow(&FeedScope::All, 0);
+            (Arc::downgrade(&followed.retire(ChangeLog::default()).0), end)
+        });
+        assert!(logs.add(&end, 1, 2).is_empty());
+        let removed = logs.add(&newer_end, 2, 2);
+        // The last feed ends while the log is removed.
+        drop(end);
+        assert_eq!((removed.len(), old.strong_count()), (1, 1));
+        evict(removed);
+        assert_eq!(old.strong_count(), 0);
+        assert!(newer_end.retired().is_some_and(|newer| !newer.is_evicted));
     }
 
     #[tokio::test]
