@@ -96,11 +96,17 @@ impl<'a> VersionView<'a> {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Creates a view in another API version, or returns `None` if the fields have the same names in both versions.
+    /// Creates a view in another API version, or returns `None` if the kind has the same schema in both versions.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
-        let conversion = ctx.conversion.filter(|_| version != ctx.api_version)?;
-        let schema = Cow::Owned(conversion.schema(version, ctx.schema.kind())?);
-        Some(Self { schema, ctx, version })
+        if version == ctx.api_version {
+            return None;
+        }
+        let schema = match (ctx.conversion, ctx.schemas) {
+            (Some(conversion), _) => conversion.schema(version, ctx.schema.kind())?,
+            (None, Some(schemas)) => Schema::clone(&*schemas.schema(version)?),
+            (None, None) => return None,
+        };
+        Some(Self { schema: Cow::Owned(schema), ctx, version })
     }
 
     pub(super) fn converted<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
@@ -115,6 +121,10 @@ impl<'a> VersionView<'a> {
         if from == to {
             return Some(Cow::Borrowed(object));
         }
-        self.ctx.conversion?.convert(object, from, to).map(Cow::Owned)
+        match self.ctx.conversion {
+            Some(conversion) => conversion.convert(object, from, to).map(Cow::Owned),
+            // Without a conversion, the fields have the same names in all versions.
+            None => Some(Cow::Borrowed(object)),
+        }
     }
 }

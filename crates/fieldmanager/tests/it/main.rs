@@ -424,6 +424,16 @@ fn owned_paths_are_adapted_to_their_own_version() {
     let by_v2 = WriteContext { schemas: Some(&WidgetVersions), ..context(&v2, "e.com/v2", "b") };
     track_update(Some(&first), &mut updated, &by_v2);
     assert_eq!(owners(&updated)[0], owners(&first)[0]);
+
+    // Changes are compared in the version of each manager.
+    let other = json!({
+        "apiVersion": "e.com/v2", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"m": {"x": "2"}},
+    });
+    let conflict = apply(Some(&first), &other, false, &by_v2).unwrap_err().to_string();
+    assert_eq!(conflict, "Apply failed with 1 conflict: conflict with \"a\": .spec.m.x");
+    let forced = apply(Some(&first), &other, true, &by_v2).unwrap().object;
+    let left = owners(&forced).remove(0).1;
+    assert_eq!((left["f:spec"].get("f:m"), left["f:spec"].get("f:s").is_some()), (None, true));
 }
 
 #[test]
