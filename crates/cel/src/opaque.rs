@@ -58,12 +58,12 @@ impl Opaque {
 
     /// Returns the approximate units of work for comparing the value with an equal value.
     pub(crate) fn weight(&self) -> u64 {
-        let length = match self {
-            Self::Semver(version) => version.length(),
-            Self::Url(url) => url.text().len(),
-            _ => 0,
-        };
-        1 + length as u64 / 8
+        match self {
+            // The comparison visits each part of a version.
+            Self::Semver(version) => 1 + version.length() as u64,
+            Self::Url(url) => 1 + url.text().len() as u64 / 8,
+            _ => 1,
+        }
     }
 
     pub(crate) fn length(&self) -> Option<u64> {

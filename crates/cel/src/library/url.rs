@@ -9,13 +9,13 @@ use crate::opaque::Opaque;
 use crate::opaque::url::{Url, parse_request, parse_url, refusal};
 use crate::value::{Entries, Key, Text, Value};
 
-/// The units of work for decoding a byte of a query.
+/// The units of work for decoding a byte of a URL.
 const UNESCAPE: u64 = 4;
 
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "url" => url,
-        "isURL" => |_, args| one_text(args).map(|text| Ok(Value::Bool(parse_request(text).is_ok()))),
+        "isURL" => is_url,
         "getScheme" => |_, args| part(args, |url| &url.scheme),
         "getHost" => |_, args| part(args, |url| &url.host),
         "getHostname" => |_, args| part(args, |url| &url.hostname),
@@ -35,6 +35,12 @@ fn one<'v>(args: &'v [Value<'_>]) -> Option<&'v Url> {
 
 fn part<'a>(args: &[Value<'a>], part: impl FnOnce(&Url) -> &Arc<str>) -> Returned<'a> {
     one(args).map(|url| Ok(Value::string(part(url).clone())))
+}
+
+fn is_url<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    let text = one_text(args)?;
+    let counted = meter.work((text.len() as u64).saturating_mul(UNESCAPE));
+    Some(counted.map(|()| Value::Bool(parse_request(text).is_ok())))
 }
 
 fn url<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {

@@ -142,8 +142,10 @@ fn work_of_reading_opaque_values_is_counted() {
 
 #[test]
 fn conversions_of_long_texts_are_counted() {
-    let data = json!({"any": {"digits": "1".repeat(1 << 20), "fraction": format!("0.{}", "1".repeat(1 << 20))}});
+    let (digits, path) = ("1".repeat(1 << 20), "/%41".repeat(1 << 18));
+    let data = json!({"any": {"fraction": format!("0.{digits}"), "digits": digits, "path": path}});
     let tests = [
+        "isURL(any.path)",
         "bytes(dyn(any.digits)) != b''",
         "double(any.fraction) < 1.0",
         "'%x'.format([any.digits]) != ''",
