@@ -33,7 +33,8 @@ impl Layout {
     }
 }
 
-/// Parses a time, and returns it in UTC. The errors are Go's messages.
+/// Parses a time, and returns it in UTC. The errors are Go's messages. Unlike in Go, a time is out of range if its year is
+/// 10000 in UTC.
 pub(crate) fn parse(text: &str, layout: Layout) -> Result<DateTime, String> {
     parts(text, layout).map_err(|fault| {
         let fault = match fault {
@@ -118,19 +119,24 @@ impl<'a> Rest<'a> {
             return Ok(SignedDuration::ZERO);
         }
         let whole = Fault::Unparsable(self.0, ELEMENT);
-        let Some(sign) = self.0.chars().next().filter(|sign| matches!(sign, '+' | '-')) else { return Err(whole) };
-        let mut offset = Self(&self.0[1..]);
-        let parsed = offset.number(2, 2, ELEMENT).and_then(|hours| {
-            offset.literal(":")?;
-            Ok((hours, offset.number(2, 2, ELEMENT)?))
-        });
-        let Ok((hours, minutes)) = parsed else { return Err(whole) };
-        // Go accepts an offset of 24 hours and 60 minutes.
-        let (hours, minutes) =
-            (within(hours, 24, "time zone offset hour")?, within(minutes, 60, "time zone offset minute")?);
-        self.0 = offset.0;
+        let Some((zone, rest)) = self.0.split_at_checked(6).filter(|(zone, _)| zone.as_bytes()[3] == b':') else {
+            return Err(whole);
+        };
+        let number = |range| zone.get(range).filter(|text| digits(text) == 2)?.parse::<i16>().ok();
+        let hours = number(1..3);
+        let minutes = hours.and_then(|_| number(4..6));
+        // Go accepts an offset of 24 hours and 60 minutes, and checks the range before the rest of the offset.
+        within(minutes.unwrap_or(0), 60, "time zone offset minute")?;
+        within(hours.unwrap_or(0), 24, "time zone offset hour")?;
+        let (Some(hours), Some(minutes)) = (hours, minutes) else { return Err(whole) };
         let offset = SignedDuration::from_mins(i64::from(hours) * 60 + i64::from(minutes));
-        Ok(if sign == '-' { -offset } else { offset })
+        let offset = match zone.as_bytes()[0] {
+            b'+' => offset,
+            b'-' => -offset,
+            _ => return Err(whole),
+        };
+        self.0 = rest;
+        Ok(offset)
     }
 }
 
@@ -244,6 +250,9 @@ mod tests {
             ("2026-02-01T23:59:60Z", ": second out of range"),
             ("2026-02-01T00:00:00+25:00", ": time zone offset hour out of range"),
             ("2026-02-01T00:00:00+01:61", ": time zone offset minute out of range"),
+            ("2026-02-01T00:00:00+25:61", ": time zone offset minute out of range"),
+            ("2026-02-01T00:00:00+25:xx", ": time zone offset hour out of range"),
+            ("2026-02-01T00:00:00x25:00", ": time zone offset hour out of range"),
             ("2026-02-01T00:00:00Za", ": extra text: \"a\""),
         ] {
             let expected = format!("parsing time {}{expected}", quoted(text));

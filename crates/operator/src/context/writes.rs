@@ -122,7 +122,9 @@ impl<K: Resource> Context<K> {
         let apply = Apply::begin(self.all_applied(), &target);
         let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
         let stored = Arc::new(stored);
-        cached.objects.wrote(stored.clone());
+        if cached.labels.matches(stored.metadata().labels()) {
+            cached.objects.wrote(stored.clone());
+        }
         if let (Some(live), Some(overwritten)) = (&live, overwritten) {
             self.count_revert(&target, &overwritten, &**live, &*stored);
         }
