@@ -35,7 +35,8 @@ impl Strategy for CsiNode {
         let mut drivers = HashMap::<_, Vec<_>>::new();
         new.list("/spec/drivers").for_each(|driver| drivers.entry(driver.text("/name")).or_default().push(driver));
         for before in old.list("/spec/drivers") {
-            for driver in drivers.get(before.text("/name")).into_iter().flatten() {
+            // The names of stored drivers are unique.
+            for driver in drivers.remove(before.text("/name")).into_iter().flatten() {
                 if ["nodeID", "topologyKeys"].iter().any(|field| part(driver, field) != part(before, field)) {
                     errors.push(FieldError::invalid("spec.drivers", driver, "field is immutable"));
                 }
