@@ -22,7 +22,7 @@ pub struct Webhooks(Compiled<WebhookIndex>);
 impl Webhooks {
     /// Returns `true` if the store contains no webhooks. All calls must pass the same `db`.
     pub fn is_empty(&self, db: &Db) -> bool {
-        self.0.query(db, |index| index.validating.is_empty() && index.mutating.is_empty())
+        self.0.query(db, |index| index.validating.webhooks().is_empty() && index.mutating.webhooks().is_empty())
     }
 
     /// Returns the validating webhooks, sorted by the names of their configurations. All calls must pass the same
@@ -101,10 +101,6 @@ struct Configurations {
 }
 
 impl Configurations {
-    fn is_empty(&self) -> bool {
-        self.by_name.values().all(|(_, webhooks)| webhooks.is_empty())
-    }
-
     fn webhooks(&self) -> Arc<[Arc<AdmissionWebhook>]> {
         let collect = || self.by_name.values().flat_map(|(_, webhooks)| webhooks).cloned().collect();
         self.webhooks.get_or_init(collect).clone()
