@@ -238,3 +238,52 @@ async fn object_with_a_new_owner_is_kept() {
     collector(&registry).work(&registry, registry.db.revision()).await;
     assert!(stored(&registry, "b").is_some());
 }
+
+/// Evaluates a request until its deadline has passed.
+#[derive(Debug)]
+struct Slow;
+
+impl Plugin for Slow {
+    fn validate(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        while request.by.deadline.is_some() && !request.by.is_timed_out() {
+            std::hint::spin_loop();
+        }
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn deletion_writes_nothing_after_its_deadline() {
+    let mut registry = Registry::new(crate::config::ApiServerConfig::default(), None);
+    registry.admission_chain.push(Arc::new(Slow));
+    let registry = Arc::new(registry);
+    create(&registry, "a", None);
+    let mut by = requester();
+    by.deadline = Some(Instant::now() + std::time::Duration::from_millis(20));
+    let late = registry.delete(&target(&registry, "a"), &DeleteOptions::default(), &by);
+    assert_eq!(late.err().map(|failure| failure.code()), Some(504));
+    assert!(stored(&registry, "a").is_some());
+}
+
+#[test]
+fn report_about_other_namespaces_is_bounded() {
+    let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
+    let put = |resource: &str, key: &str, object: &Json| {
+        registry.db.put(&resource.into(), key, Expect::Absent, object.clone()).unwrap();
+    };
+    let name = |at: usize| format!("s{at}");
+    for namespace in ["own", "other"] {
+        put("namespaces", namespace, &json!({"metadata": {"name": namespace}}));
+    }
+    let references: Json = (0..150)
+        .map(|at| {
+            put("secrets", &format!("other/{}", name(at)), &json!({"metadata": {"name": name(at), "uid": name(at)}}));
+            json!({"apiVersion": "v1", "kind": "Secret", "name": name(at), "uid": name(at)})
+        })
+        .collect();
+    put("configmaps", "own/a", &json!({"metadata": {"name": "a", "uid": "x", "ownerReferences": references}}));
+    let kinds = registry.kinds();
+    let target = RequestTarget::new(kinds.group_kind("", "ConfigMap").unwrap().clone(), "own", "a");
+    report::report_cross_namespace_owners(&registry, &kinds, &target, &registry.db.get("configmaps", "own/a").unwrap());
+    assert_eq!(registry.db.objects_of("events", &pintle_storage::Range::namespace(Some("own"))).count(), 100);
+}
