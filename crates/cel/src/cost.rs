@@ -166,7 +166,7 @@ impl Pricing {
                 };
                 11_u64.wrapping_add(go_u64(plain(0) as f64 * depth))
             }
-            Self::SelfCompare(index) => self_compare(args.get(index), meter),
+            Self::SelfCompare(index) => self_compare(args.get(index), meter)?,
             Self::Sets(factor) => 1_u64.saturating_add((plain(0).saturating_mul(plain(1)) as f64 * factor) as u64),
         })
     }
@@ -181,12 +181,15 @@ pub(crate) fn selector(length: u64) -> u64 {
     10 + text(length) + scaled(scaled(length, 0.5), 50.0)
 }
 
-fn self_compare(list: Option<&Value<'_>>, meter: &mut Meter) -> u64 {
-    let Some(Value::List(list)) = list else { return 12 };
-    let texts = matches!(list.get(0, meter), Some(Ok(Value::String(_) | Value::Bytes(_))));
+fn self_compare(list: Option<&Value<'_>>, meter: &mut Meter) -> Result<u64, Failure> {
+    let Some(Value::List(list)) = list else { return Ok(12) };
+    let texts = match list.get(0, meter) {
+        Some(Err(Failure::Budget)) => return Err(Failure::Budget),
+        first => matches!(first, Some(Ok(Value::String(_) | Value::Bytes(_)))),
+    };
     let factor = if texts { 2.1 } else { 2.0 };
     let size = list.len() as u64;
-    11_u64.saturating_add((size.saturating_mul(size) as f64 * factor) as u64)
+    Ok(11_u64.saturating_add((size.saturating_mul(size) as f64 * factor) as u64))
 }
 
 /// Returns the total number of characters and items in a value, including nested values.
