@@ -26,8 +26,6 @@ pub struct Writer<'a> {
     pub options: &'a WriteOptions,
     name: String,
     now: String,
-    /// The served versions of a custom resource, or an empty list for built-in kinds.
-    served: Vec<String>,
     versions: Versions,
     requester: Requester,
     /// Whether the requester may create an object that does not exist.
@@ -47,7 +45,6 @@ impl<'a> Writer<'a> {
             options,
             name,
             now,
-            served: Vec::new(),
             versions: Versions::default(),
             requester: Requester::new(User::server()),
             may_create: Ok(()),
@@ -77,7 +74,6 @@ impl<'a> Writer<'a> {
 
     /// Sets the served versions of the custom resource.
     pub fn with_served_versions(mut self, kinds: Vec<Arc<Kind>>) -> Self {
-        self.served = kinds.iter().map(|kind| kind.api_version()).collect();
         self.versions = Versions(kinds);
         self
     }
@@ -119,6 +115,7 @@ impl<'a> Writer<'a> {
         run: impl FnOnce(&pintle_fieldmanager::WriteContext<'_>) -> R,
     ) -> Option<R> {
         let schema = kind.schema()?;
+        let served: Vec<String> = self.versions.0.iter().map(|kind| kind.api_version()).collect();
         Some(run(&pintle_fieldmanager::WriteContext {
             manager: &self.name,
             api_version: &kind.api_version(),
@@ -126,14 +123,14 @@ impl<'a> Writer<'a> {
             now: &self.now,
             schema: &schema,
             reset: kind.reset_fields(subresource),
-            served: &self.served,
-            schemas: (self.served.len() > 1).then_some(&self.versions),
+            served: &served,
+            schemas: (served.len() > 1).then_some(&self.versions),
             conversion: kind.strategy.conversion(),
         }))
     }
 }
 
-/// A custom resource in all served versions.
+/// A custom resource in all served versions. The list is empty for a built-in kind.
 #[derive(Clone, Debug, Default)]
 struct Versions(Vec<Arc<Kind>>);
 
