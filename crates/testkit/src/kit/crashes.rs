@@ -281,6 +281,8 @@ impl<W: World> Kit<W> {
                 // Do not wait if the state is the expected state, because the operator may act after a longer time.
                 if step == last || !lab.state().differences(expected).is_empty() {
                     self.settle(lab, expected, &what).await?;
+                } else {
+                    Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await?;
                 }
             }
             if step == last {
