@@ -39,7 +39,9 @@ fn work_grows_linearly_with_each_list_and_map() {
                     }
                 });
                 if !is_linear {
-                    slow.push(format!("{prefix} {} {filling:?}: {parts:?} {wholes:?}", path.join(".")));
+                    let (path, (depth, text)) = (path.join("."), filling);
+                    let filled = format!("depth {depth}, texts such as {:?}", text(1));
+                    slow.push(format!("{prefix} {path} ({filled}): {parts:?}, and {wholes:?} for four times as many"));
                 }
             }
         }
