@@ -35,11 +35,35 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 /// Returns why `text` cannot be used as a path segment, or `None` if `text` is a valid path segment.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
-        "." | ".." => Some("it may not be \".\" or \"..\""),
+        _ if is_dots(text) => Some("it may not be \".\" or \"..\""),
         _ if text.contains('/') => Some("it may not contain \"/\""),
         _ if text.contains('%') => Some("it may not contain \"%\""),
         _ => None,
     }
+}
+
+/// Decodes and normalizes the path of a URI, and keeps a trailing slash. Returns why the path cannot be used if a segment
+/// is not UTF-8, or if decoding a segment would change the meaning of the path.
+pub(crate) fn decode(path: &str) -> Result<String, String> {
+    let mut decoded = String::with_capacity(path.len() + 1);
+    for raw in path.split('/') {
+        let segment = percent_encoding::percent_decode_str(raw).decode_utf8().map_err(|error| error.to_string())?;
+        if raw.contains('%') && (is_dots(&segment) || segment.contains('/')) {
+            return Err(format!("the segment {raw:?} contains an encoded slash, \".\" or \"..\""));
+        }
+        decoded.push('/');
+        decoded.push_str(&segment);
+    }
+    let mut clean = join([decoded.as_str()]);
+    if decoded.ends_with('/') && !clean.ends_with('/') {
+        clean.push('/');
+    }
+    Ok(clean)
+}
+
+/// Returns `true` if the segment refers to its own or to the parent directory.
+pub(crate) fn is_dots(segment: &str) -> bool {
+    matches!(segment, "." | "..")
 }
 
 pub(crate) fn encode_path(path: String) -> String {

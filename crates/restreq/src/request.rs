@@ -165,17 +165,18 @@ impl Request {
     }
 
     /// Sets the path and query from a URI such as `/api/v1/pods?limit=1`. This setter replaces all earlier query
-    /// parameters.
+    /// parameters. The path is decoded and normalized below the path prefix of the server URL. An encoded slash or an
+    /// encoded dot segment, such as `%2e%2e`, is an error, because decoding it would change the target of the request.
     pub fn request_uri(mut self, uri: &str) -> Self {
         if self.parts.fault.is_some() {
             return self;
         }
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let path = match path.split_once("://") {
-            Some((_, rest)) => rest.find('/').map_or("", |at| &rest[at..]),
-            None => path,
+            Some((scheme, rest)) if !scheme.contains('/') => rest.find('/').map_or("", |at| &rest[at..]),
+            _ => path,
         };
-        match percent_encoding::percent_decode_str(path).decode_utf8() {
+        match path::decode(path) {
             Ok(path) => {
                 self.parts.params.clear();
                 for (key, value) in path::decode_query(query) {
@@ -183,7 +184,7 @@ impl Request {
                 }
                 self.abs_path([path])
             }
-            Err(error) => self.keep(InvalidRequest::Uri { uri: redacted_url(uri), message: error.to_string() }),
+            Err(message) => self.keep(InvalidRequest::Uri { uri: redacted_url(uri), message }),
         }
     }
 

@@ -116,6 +116,29 @@ fn request_uri_replaces_path_and_parameters() {
 }
 
 #[test]
+fn request_uri_cannot_leave_its_path() {
+    let server = "http://host/clusters/c-1";
+    for uri in [
+        "/api/v1/namespaces/a/%2e%2e/kube-system/secrets/x",
+        "/api/v1/namespaces/a/.%2E/kube-system/secrets/x",
+        "/api/v1/namespaces/a/pods/..%2F..%2Fkube-system%2Fsecrets%2Fx",
+        "/..%2fc-2/api/v1/secrets",
+        "/api/v1/namespaces/a/%2e/secrets/x",
+    ] {
+        let request = client(server).get().request_uri(uri);
+        assert!(matches!(request.error(), Some(InvalidRequest::Uri { .. })), "{uri}: {request:?}");
+    }
+    for (uri, expected) in [
+        ("/../../c-2/api", "/c-2/api"),
+        ("../../c-2/", "/c-2/"),
+        ("/proxy/fetch/http://other/x", "/proxy/fetch/http:/other/x"),
+        ("/a%20b", "/a%20b"),
+    ] {
+        assert_eq!(client(server).get().request_uri(uri).url(), format!("{server}{expected}"), "{uri}");
+    }
+}
+
+#[test]
 fn identity_setters_work_only_once() {
     for (part, build) in [
         ("name", (|r| r.name("a").name("b")) as fn(Request) -> Request),

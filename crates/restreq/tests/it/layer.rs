@@ -12,7 +12,9 @@ use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use pintle_meta::Secret;
-use pintle_restreq::{Error, RestClient, RestClientConfig, TransportBody, TransportLayer, TransportService};
+use pintle_restreq::{
+    Error, InvalidRequest, RestClient, RestClientConfig, TransportBody, TransportLayer, TransportService,
+};
 use tower_layer::layer_fn;
 use tower_service::Service;
 
@@ -209,6 +211,17 @@ async fn client_is_a_tower_service() {
     assert_eq!((&*seen.uri, seen.header("x-a"), &seen.body[..]), ("/api/v1?dryRun=All", Some("b"), &b"body"[..]));
     let stream = soon(client.call(Request::new(Bytes::new()))).await.unwrap().into_body();
     assert_eq!(soon(stream.try_collect::<Vec<_>>()).await.unwrap(), ["{}"], "a layer's body is a stream");
+}
+
+#[tokio::test]
+async fn tower_request_with_a_dot_segment_is_not_sent() {
+    let server = Server::start([]).await;
+    let mut client = server.client();
+    for path in ["/api/v1/namespaces/a/../b/secrets/x", "/api/./v1", "/api/v1/namespaces/a/%2e%2e/b"] {
+        let error = soon(client.call(Request::get(path).body(Bytes::new()).unwrap())).await.unwrap_err();
+        assert!(matches!(error, Error::Invalid { source: InvalidRequest::Uri { .. }, .. }), "{path}: {error}");
+    }
+    assert!(server.seen().is_empty());
 }
 
 #[tokio::test]
