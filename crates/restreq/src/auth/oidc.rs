@@ -2,7 +2,7 @@
 
 mod token_writer;
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -34,7 +34,7 @@ pub(crate) struct OidcLogin {
     path: String,
     /// The latest tokens, or `None` if the login has no refresh token.
     tokens: Mutex<Option<Tokens>>,
-    token_writer: Option<TokenWriter>,
+    token_writer: OnceLock<TokenWriter>,
     /// Creates the client for a token endpoint that has a different origin than the issuer. Returns the origin and the
     /// client.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
@@ -62,7 +62,10 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     let tokens =
         config.refresh_token.clone().map(|refresh| Tokens { id: config.id_token.clone().unwrap_or_default(), refresh });
     let login = OidcLogin {
-        token_writer: config.token_store.clone().map(|store| TokenWriter::new(store, &issuer_url)),
+        token_writer: config
+            .token_store
+            .clone()
+            .map_or_else(OnceLock::new, |store| TokenWriter::new(store, &issuer_url).into()),
         issuer,
         origin: origin.into(),
         path: path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned(),
@@ -77,6 +80,11 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
     if let Some(shared) = known.iter().find(|shared| shared.source().is_of(&login)) {
+        drop(logins);
+        if let Some(token_writer) = login.token_writer.into_inner() {
+            // Without this store, the next start would use a refresh token that the issuer has replaced.
+            _ = shared.source().token_writer.set(token_writer);
+        }
         return Ok(shared.clone());
     }
     let login = Arc::new(Renewal::new(login, first));
@@ -104,7 +112,7 @@ impl Source for OidcLogin {
         let refreshed = tokio::time::timeout(TIMEOUT, self.refresh()).await;
         let refreshed = refreshed.unwrap_or_else(|_| Err(format!("it takes longer than {TIMEOUT:?}")));
         let (made, tokens) = refreshed.map_err(|why| self.fault(why))?;
-        if let (Some(token_writer), Some(tokens)) = (&self.token_writer, tokens) {
+        if let (Some(token_writer), Some(tokens)) = (self.token_writer.get(), tokens) {
             token_writer.keep(tokens).await;
         }
         made.map_err(|why| self.fault(why))

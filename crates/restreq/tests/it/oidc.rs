@@ -410,6 +410,20 @@ async fn tokens_that_cannot_be_stored_are_used() {
 }
 
 #[tokio::test]
+async fn shared_login_uses_the_store_of_a_later_client() {
+    let mut setup = Setup::new(giving, []).await;
+    setup.oidc().id_token = Some(Secret::new(id_token("old", -600)));
+    let without_store = setup.client();
+    let kept = Arc::new(Kept::default());
+    setup.oidc().token_store = Some(kept.clone());
+    let with_store = setup.client();
+    soon(without_store.get().send()).await.unwrap();
+    assert_eq!(*kept.tokens.lock().unwrap(), [["i1".to_owned(), "r1".into()]]);
+    soon(with_store.get().send()).await.unwrap();
+    assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 2], 1));
+}
+
+#[tokio::test]
 async fn refreshed_login_is_written_to_the_kubeconfig() {
     let setup = Setup::new(giving, []).await;
     let (oidc, tls) = (setup.config.oidc.as_ref().unwrap(), &setup.config.tls);
