@@ -82,9 +82,15 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 let (api, options) = (self.api(), self.write_options());
                 // Use the newest cached version, because the cleanup may have written the object, for example its
                 // status. With the older version, removing the finalizer would cause a conflict and another cleanup.
-                // Another cleanup is necessary only if the desired state has changed.
+                // Another cleanup is necessary only if the desired state may have changed. Kinds without a generation,
+                // such as ConfigMap, do not show which of their changes concern the desired state.
+                let (uid, cleaned) = (object.uid(), object.metadata());
                 let is_same = |newest: &Arc<K>| {
-                    newest.uid() == object.uid() && newest.metadata().generation() == object.metadata().generation()
+                    let (now, generation) = (newest.metadata(), cleaned.generation());
+                    newest.uid() == uid
+                        && (generation != 0 && now.generation() == generation)
+                        && now.labels() == cleaned.labels()
+                        && now.annotations() == cleaned.annotations()
                 };
                 let newest = self.objects.get(&key).filter(is_same);
                 let removal = remove_finalizer(&api, newest.as_deref().unwrap_or(&object), finalizer, &options);

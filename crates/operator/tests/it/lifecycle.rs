@@ -289,6 +289,42 @@ async fn change_during_a_cleanup_causes_another_cleanup() {
     assert_eq!(cleanups.recv().await, Some(("changed".into(), exists)));
 }
 
+#[tokio::test]
+async fn changed_config_map_causes_another_cleanup() {
+    let world = World::with_site("blog").await;
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    let map = serde_json::from_value(json!({"metadata": {"name": "blog"}, "data": {"domain": "first"}})).unwrap();
+    maps.create(&map, &WriteOptions::default()).await.unwrap();
+    let domain_of = |map: &ConfigMap| map.data.get("domain").cloned();
+    let (sender, mut cleanups) = unbounded_channel();
+    let writer = maps.clone();
+    let controller = Controller::<ConfigMap>::new()
+        .namespace("default")
+        .cleanup("example.com/dns", move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
+            let (sender, writer, domain) = (sender.clone(), writer.clone(), domain_of(&map));
+            async move {
+                if domain.as_deref() == Some("first") {
+                    let change = Patch::Merge(json!({"data": {"domain": "changed"}}));
+                    writer.patch("blog", &change, &WriteOptions::default()).await?;
+                    while cx.get::<ConfigMap>("blog")?.is_none_or(|map| domain_of(&map) == domain) {
+                        sleep(Duration::from_millis(5)).await;
+                    }
+                }
+                sender.send(domain)?;
+                Ok(Cleanup::Done)
+            }
+        })
+        .reconcile(async |_: Arc<ConfigMap>, _: Context<ConfigMap>| Ok(Action::await_change()));
+    let running = Running::start(world.manager().controller(controller));
+    let has_finalizer = async || (!maps.get("blog").await.unwrap().metadata.finalizers.is_empty()).then_some(());
+    eventually("the finalizer is stored", has_finalizer).await;
+    maps.delete("blog", &DeleteOptions::default()).await.unwrap();
+    eventually("the object is deleted", async || maps.get("blog").await.is_err().then_some(())).await;
+    running.stop().await.unwrap();
+    assert_eq!(cleanups.recv().await, Some(Some("first".into())));
+    assert_eq!(cleanups.recv().await, Some(Some("changed".into())));
+}
+
 /// A website type with a required field that the stored object does not have.
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
