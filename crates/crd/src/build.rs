@@ -105,12 +105,22 @@ fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
         schema["properties"][name] = json!({"type": "string"});
     }
     schema["properties"]["metadata"] = json!({"type": "object"});
-    if !T::DECLARATION.rules.is_empty() {
-        let rules = T::DECLARATION.rules.iter().map(|(rule, message)| match message {
+    let mut rules = Vec::new();
+    for (rule, message) in T::DECLARATION.rules {
+        rules.push(match message {
             Some(message) => json!({"rule": rule, "message": message}),
+            None if rule.trim().contains(['\n', '\r']) => {
+                return Err(format!("the rule {rule:?} contains line breaks; add a message for users"));
+            }
             None => json!({ "rule": rule }),
         });
-        schema["x-kubernetes-validations"] = rules.collect();
+    }
+    if !rules.is_empty() {
+        let all = &mut schema["x-kubernetes-validations"];
+        match all.as_array_mut() {
+            Some(of_type) => of_type.append(&mut rules),
+            None => *all = rules.into(),
+        }
     }
     Ok(schema)
 }

@@ -83,6 +83,20 @@ fn attributes_become_the_definition() {
     assert_eq!(schema["properties"]["metadata"], json!({"type": "object"}));
 }
 
+#[derive(Resource, Deserialize, Serialize, JsonSchema)]
+#[resource(crate = pintle_crd, group = "example.com", version = "v1", rule("self.spec.replicas < 9"))]
+#[schemars(extend("x-kubernetes-validations" = [{"rule": "self.spec.domain != ''"}]))]
+struct Ruled {
+    metadata: ObjectMeta,
+    spec: Spec,
+}
+
+#[test]
+fn rules_of_both_attributes_are_kept() {
+    let rules = &Ruled::crd().spec["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"];
+    assert_eq!(*rules, json!([{"rule": "self.spec.domain != ''"}, {"rule": "self.spec.replicas < 9"}]));
+}
+
 /// This resource is cluster-scoped, has no status, and its version is deprecated.
 #[derive(Resource, Deserialize, Serialize, JsonSchema)]
 #[resource(crate = pintle_crd, group = "example.com", version = "v1beta1", kind = "Policy", cluster)]

@@ -100,6 +100,7 @@ fn panic_names_the_field_and_a_way_out() {
             ["spec.field: a CEL rule of one variant has `optionalOldSelf`", "move the rule"],
         ),
         (panic_of!(Holder<HalfEmbedded>), ["spec.field: only some variants are embedded", "into a field"]),
+        (panic_of!(u32, rule("true &&\n true")), ["contains line breaks; add a message", "Thing has no"]),
         (panic_of!(u32, column("A", ".spec.b")), ["the column \"A\": .spec.b is not in the schema", "Thing has no"]),
         (panic_of!(Holder<Tree>, column("A", ".spec")), ["spec.field.children[]: the type contains itself", "Thing"]),
         (
