@@ -55,8 +55,13 @@ fn merge_objects(
         };
         merged.insert(name.clone(), value);
     }
-    for name in before.keys().filter(|name| !after.contains_key(*name)) {
-        merged.remove(name);
+    for (name, old) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+        // The Rust type may not serialize an empty map. Keep the members that it does not declare.
+        let kept = sent.get(name).filter(|sent| sent.is_object() && old.is_object());
+        match kept.map(|sent| merge(sent, old, &empty)).filter(|kept| *kept != empty) {
+            Some(kept) => merged.insert(name.clone(), kept),
+            None => merged.remove(name),
+        };
     }
     merged
 }

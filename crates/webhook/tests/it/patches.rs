@@ -93,6 +93,20 @@ struct PodSpec {
     groups: Vec<BTreeSet<String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     backends: Vec<Backend>,
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    resources: Resources,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+struct Resources {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    limits: BTreeMap<String, String>,
+}
+
+impl Resources {
+    fn is_empty(&self) -> bool {
+        self.limits.is_empty()
+    }
 }
 
 /// A list element without a field that identifies it.
@@ -230,6 +244,19 @@ async fn removed_field_leaves_its_unknown_neighbours() {
     let sent = json!({"metadata": {"name": "blog"}, "spec": {"mode": {"type": "On", "level": 3, "colour": "red"}}});
     let patch = patch_of(&sent, |pod: &mut Pod| pod.spec.mode = Mode::Off).await.unwrap();
     assert_eq!(apply(&sent, &patch)["spec"]["mode"], json!({"type": "Off", "colour": "red"}));
+}
+
+#[tokio::test]
+async fn emptied_struct_keeps_its_unknown_fields() {
+    let sent = |resources: Value| json!({"metadata": {"name": "blog"}, "spec": {"resources": resources}});
+    for (resources, expected) in [
+        (json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}), json!({"requests": {"cpu": "1"}})),
+        (json!({"limits": {"cpu": "1"}}), Value::Null),
+    ] {
+        let sent = sent(resources);
+        let patch = patch_of(&sent, |pod: &mut Pod| pod.spec.resources.limits.clear()).await.unwrap();
+        assert_eq!(apply(&sent, &patch)["spec"]["resources"], expected);
+    }
 }
 
 #[tokio::test]
@@ -388,7 +415,7 @@ prop_compose! {
     ) -> Pod {
         let metadata = ObjectMeta { labels, ..ObjectMeta::new("team-a", "blog") };
         groups.sort();
-        Pod { metadata, spec: PodSpec { images, containers, limits, priority, mode, tags, zones, routes, groups, backends } }
+        Pod { metadata, spec: PodSpec { images, containers, limits, priority, mode, tags, zones, routes, groups, backends, ..PodSpec::default() } }
     }
 }
 
