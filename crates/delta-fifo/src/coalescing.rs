@@ -16,9 +16,12 @@ use crate::line::Line;
 /// the queue. If an object is added and deleted between two pops, the listener receives neither change, except with
 /// ordered delivery.
 ///
-/// If an object is deleted and another object with the same key is created, the queue delivers two changes. The first
-/// `pop` returns the deletion, with the last observed state of the deleted object. The next `pop` returns the addition
-/// of the new object.
+/// If an object is updated and deleted between two pops, the listener first receives an update to the last state, and
+/// then the deletion. The update contains the state that the listener knows, so a listener that groups objects by a
+/// field can remove the object from its old group. With [`Delivery::Newest`], the listener receives only the deletion.
+///
+/// If an object is deleted and another object with the same key is created, the listener first receives the deletion,
+/// with the last observed state of the deleted object, and then the addition of the new object.
 ///
 /// # Examples
 ///
@@ -112,16 +115,20 @@ enum Waiting<T> {
         old: Option<T>,
         new: T,
     },
-    Deleted {
-        last: T,
-        final_state_known: bool,
-    },
+    Deleted(Deletion<T>),
     /// The object that the listener knows was deleted, and another object with the same key was created.
     Recreated {
-        last: T,
-        final_state_known: bool,
+        deletion: Deletion<T>,
         object: T,
     },
+}
+
+#[derive(Clone, Debug)]
+struct Deletion<T> {
+    /// The state that the listener knows, if an update to another state was queued before the deletion.
+    known: Option<T>,
+    last: T,
+    final_state_known: bool,
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
@@ -135,55 +142,51 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// Queues the addition of an object. `is_initial` is `true` if the object existed before the listener was added.
-    /// Returns the state that the listener will no longer receive, if any, like [`updated`](Self::updated).
-    pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
-        self.present(key, object, |_, object| Waiting::Added { object, is_initial })
+    pub fn added(&mut self, key: K, object: T, is_initial: bool) {
+        self.present(key, object, |_, object| Waiting::Added { object, is_initial });
     }
 
-    /// Queues an update of an object. If `new` replaces a queued state that the listener will no longer receive,
-    /// returns the replaced state, so that the caller can drop it after releasing its lock. This method may drop its
-    /// arguments and the queued copy of `old`. A caller that must not drop an object under its lock must therefore keep
-    /// a clone of `old`.
-    pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
+    /// Queues an update of an object. This method may drop its arguments and the queued copy of `old`. A caller that
+    /// must not drop an object under its lock must keep a clone of `old`.
+    pub fn updated(&mut self, key: K, old: T, new: T) {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {
                 fifo.update(old, new)
             } else {
-                Waiting::Recreated { last: old, final_state_known: false, object: new }
+                let deletion = Deletion { known: None, last: old, final_state_known: false };
+                Waiting::Recreated { deletion, object: new }
             }
-        })
+        });
     }
 
     /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed
     /// state. If the object's addition is still queued, the queue removes the addition, and the listener receives no
-    /// event for the object. Returns the state that the listener will no longer receive, if any, like
-    /// [`updated`](Self::updated).
-    pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
+    /// event for the object. This method may drop its arguments and the queued copy of `known`.
+    pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) {
         let hash = self.line.hash(&key);
-        let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
-            true => Waiting::Deleted { last: last.clone(), final_state_known },
+        let same_identity = self.same_identity;
+        let deletion = |newest: &T, known: Option<T>| match same_identity(newest, &last) {
+            true => Deletion { known, last: last.clone(), final_state_known },
             // `last` belongs to another object, so the producer missed the deletion of the listener's last known
             // object.
-            false => Waiting::Deleted { last: known.clone(), final_state_known: false },
+            false => Deletion { known, last: newest.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
-            self.line.push_back(hash, key, ended(&known, self.same_identity));
-            return None;
+            self.line.push_back(hash, key, Waiting::Deleted(deletion(&known, None)));
+            return;
         };
-        let end = match &self.line[place] {
+        let waiting = &mut self.line[place];
+        *waiting = match waiting {
             Waiting::Added { .. } => {
                 self.remove(place);
-                return None;
+                return;
             }
-            Waiting::Updated { new, .. } => ended(new, self.same_identity),
+            Waiting::Updated { old, new } => Waiting::Deleted(deletion(new, old.take())),
             // The recreated object was deleted before the listener received its addition.
-            Waiting::Recreated { last, final_state_known, .. } => {
-                Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known }
-            }
-            Waiting::Deleted { final_state_known: true, .. } => return None,
-            Waiting::Deleted { .. } => ended(&known, self.same_identity),
+            Waiting::Recreated { deletion, .. } => Waiting::Deleted(deletion.clone()),
+            Waiting::Deleted(Deletion { final_state_known: true, .. }) => return,
+            Waiting::Deleted(earlier) => Waiting::Deleted(deletion(&known, earlier.known.take())),
         };
-        std::mem::replace(&mut self.line[place], end).known()
     }
 
     /// Queues a resync of an unchanged object. Does nothing if a change of the object is already queued.
@@ -206,14 +209,14 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         let place = self.line.find(self.line.hash(key), key)?;
         match &self.line[place] {
             Waiting::Added { .. } => None,
-            Waiting::Recreated { last, object, .. } => {
-                let (untold, object) = (last.clone(), object.clone());
+            Waiting::Recreated { deletion, object } => {
+                let (untold, object) = (deletion.last.clone(), object.clone());
                 self.line[place] = Waiting::Added { object, is_initial: false };
                 Some(Overtaken { newest: None, untold: Some(untold) })
             }
-            Waiting::Updated { .. } | Waiting::Deleted { .. } => match self.remove(place)?.1 {
+            Waiting::Updated { .. } | Waiting::Deleted(_) => match self.remove(place)?.1 {
                 Waiting::Updated { old, new } => Some(Overtaken { newest: Some(new), untold: old }),
-                Waiting::Deleted { last, .. } => Some(Overtaken { newest: None, untold: Some(last) }),
+                Waiting::Deleted(deletion) => Some(Overtaken { newest: None, untold: Some(deletion.last) }),
                 _ => None,
             },
         }
@@ -221,27 +224,29 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 
     /// Removes and returns the oldest change. Returns `None` if the queue is empty.
     pub fn pop(&mut self) -> Option<(K, Change<T>)> {
-        let (place, key) = self.line.front()?;
-        if let Waiting::Recreated { last, final_state_known, object } = &self.line[place] {
-            let (key, object) = (key.clone(), object.clone());
-            let change = Change::Deleted { object: last.clone(), final_state_known: *final_state_known };
+        let (place, _) = self.line.front()?;
+        if let Waiting::Deleted(deletion) | Waiting::Recreated { deletion, .. } = &mut self.line[place]
+            && let known @ Some(_) = deletion.known.take()
+        {
+            let change = Change::Updated { old: known, new: deletion.last.clone() };
+            return Some((self.line.front()?.1.clone(), change));
+        }
+        if let Waiting::Recreated { deletion, object } = &self.line[place] {
+            let (object, deletion) = (object.clone(), deletion.clone());
             self.line[place] = Waiting::Added { object, is_initial: false };
-            return Some((key, change));
+            return Some((self.line.front()?.1.clone(), deletion.into()));
         }
         let (key, waiting) = self.remove(place)?;
         let change = match waiting {
             Waiting::Added { object, is_initial } => Change::Added { object, is_initial },
             Waiting::Updated { old, new } => Change::Updated { old, new },
-            Waiting::Deleted { last: object, final_state_known }
-            | Waiting::Recreated { last: object, final_state_known, .. } => {
-                Change::Deleted { object, final_state_known }
-            }
+            Waiting::Deleted(deletion) | Waiting::Recreated { deletion, .. } => deletion.into(),
         };
         Some((key, change))
     }
 
-    /// Returns the number of queued entries. An entry can produce two changes: the deletion of one object, and the addition of another
-    /// object with the same key.
+    /// Returns the number of queued entries. An entry can produce up to three changes: an update to the last state of
+    /// an object, the deletion of this object, and the addition of another object with the same key.
     pub fn len(&self) -> usize {
         self.line.len()
     }
@@ -263,29 +268,31 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 
     /// Queues `new` as the newest state of the object with key `key`. If no change of `key` is queued, calls `first` to
     /// create the entry.
-    fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) -> Option<T> {
+    fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
             let first = first(self, new);
             self.initial += usize::from(first.is_initial());
             self.line.push_back(hash, key, first);
-            return None;
+            return;
         };
         let same_identity = self.same_identity;
         let waiting = &mut self.line[place];
-        let (last, final_state_known) = match waiting {
+        let deletion = match waiting {
             Waiting::Added { object: last, .. } | Waiting::Recreated { object: last, .. } => {
                 *last = new;
-                return None;
+                return;
             }
             Waiting::Updated { new: last, .. } if same_identity(last, &new) => {
                 *last = new;
-                return None;
+                return;
             }
-            Waiting::Updated { new: last, .. } => (last.clone(), false),
-            Waiting::Deleted { last, final_state_known } => (last.clone(), *final_state_known),
+            Waiting::Updated { old, new: last } => {
+                Deletion { known: old.take(), last: last.clone(), final_state_known: false }
+            }
+            Waiting::Deleted(deletion) => deletion.clone(),
         };
-        std::mem::replace(waiting, Waiting::Recreated { last, final_state_known, object: new }).known()
+        *waiting = Waiting::Recreated { deletion, object: new };
     }
 
     fn update(&self, old: T, new: T) -> Waiting<T> {
@@ -313,14 +320,13 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 }
 
 impl<T> Waiting<T> {
-    fn known(self) -> Option<T> {
-        match self {
-            Self::Updated { old, .. } => old,
-            _ => None,
-        }
-    }
-
     fn is_initial(&self) -> bool {
         matches!(self, Self::Added { is_initial: true, .. })
+    }
+}
+
+impl<T> From<Deletion<T>> for Change<T> {
+    fn from(deletion: Deletion<T>) -> Self {
+        Self::Deleted { object: deletion.last, final_state_known: deletion.final_state_known }
     }
 }

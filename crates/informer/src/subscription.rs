@@ -37,9 +37,10 @@ use crate::panic::isolated;
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog has a limit:
 ///
 /// - By default, at most one event per key is queued. The `old` state of a queued event is the last delivered state,
-///   and the `new` state is the newest state. Events are queued in the order in which their keys first changed. Both
-///   states of an event stay in memory until the subscriber receives the event. In the worst case, the queue keeps a
-///   second state of each object in memory. Use a [`NewestSubscription`] if you do not need old states.
+///   and the `new` state is the newest state. If an object was updated and then deleted, the subscription delivers an
+///   update to the last state, followed by the deletion. Events are queued in the order in which their keys first
+///   changed. Both states of an event stay in memory until the subscriber receives the event. In the worst case, the
+///   queue keeps two additional states of each object in memory. Use a [`NewestSubscription`] if you do not need old states.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), the subscription delivers every change in
 ///   order as long as fewer than `bound` changes are queued. If the limit is reached, a new change is merged into the
 ///   last queued change of its key. The merged change may arrive before earlier changes of other keys. The subscriber

@@ -557,3 +557,18 @@ async fn singleton_runs_at_start_and_after_changes() {
     stop.cancel();
     run.await.unwrap().unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn owner_that_loses_a_deleted_child_is_reconciled() {
+    let (sites, children) = (sites_named(&[]), Collection::<Child>::default());
+    let (x, y) = (sites.put(Site::named("x")), sites.put(Site::named("y")));
+    children.put(Child::of(&x, "c"));
+    let calls = Recorder::new();
+    let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    calls.take_sorted();
+    children.put(Child::of(&y, "c"));
+    children.remove(&key("c"));
+    pass(1000.0).await;
+    assert_eq!(calls.take_sorted(), ["x", "y"]);
+}

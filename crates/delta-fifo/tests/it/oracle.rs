@@ -250,7 +250,10 @@ proptest! {
                 }
                 Change::Deleted { object, final_state_known } => {
                     let before = known.remove(&key);
-                    let same = before.is_some_and(|before| before.value / 100 == object.value / 100);
+                    let before = before.map(|before| before.value).ok_or_else(|| TestCaseError::fail("it is unknown"))?;
+                    let is_next = [0, 1].contains(&object.value.wrapping_sub(before));
+                    prop_assert!(is_next || delivery == Delivery::Newest, "the listener received all updates before");
+                    let same = before / 100 == object.value / 100;
                     prop_assert!(same, "the deletion has the identity of the known object");
                     prop_assert_eq!(final_state_known, !object.value.is_multiple_of(2), "observed deletions stay observed");
                 }

@@ -341,14 +341,13 @@ impl<T: Object> State<T> {
     }
 
     fn push(&mut self, key: ObjectKey, notifications: &Notification<T>) {
-        let undelivered = match notifications {
+        match notifications {
             Notification::Added(object) => self.pending.added(key, object.clone(), false),
             Notification::Updated { old, new } => self.pending.updated(key, old.clone(), new.clone()),
             Notification::Deleted { known, last, final_state_known } => {
-                self.pending.deleted(key, known.clone(), last.clone(), *final_state_known)
+                self.pending.deleted(key, known.clone(), last.clone(), *final_state_known);
             }
-        };
-        self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
+        }
     }
 
     /// Removes and returns the next event: first initial objects, then changes, then objects of a resync.

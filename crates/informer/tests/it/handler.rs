@@ -138,3 +138,22 @@ async fn handler_can_have_its_own_resync_period() {
     tokio::time::sleep(Duration::from_secs(35)).await;
     assert_eq!(count.load(Ordering::Relaxed), 1 + 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn filter_reports_an_object_that_leaves_before_its_deletion() {
+    let source = pods(&[]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let log = Log::default();
+    let received = log.clone();
+    let handler = move |event: &ResourceEvent<Pod>| received.lock().unwrap().push(shorthand(event));
+    let _guard =
+        informer.add_event_handler(FilteringResourceEventHandler::new(|pod: &Pod| pod.node == "mine", handler));
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    source.put(pod("a", "mine"));
+    settle().await;
+    source.put(pod("a", "other"));
+    source.remove(&key("a"));
+    settle().await;
+    assert_eq!(take(&log), ["A a@1", "D a@1"]);
+}

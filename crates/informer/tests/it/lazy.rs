@@ -337,8 +337,12 @@ async fn deletion_of_undecodable_object_reaches_subscriber_of_good_state() {
     settle().await;
     source.remove(&key("a"));
     let after = taken(&mut ordered).await;
-    let [ResourceEvent::Deleted { object, .. }, ResourceEvent::Added { .. }] = &after[..] else { panic!("{after:?}") };
-    assert_eq!(object.number, 7_200);
+    let [ResourceEvent::Updated { new, .. }, ResourceEvent::Deleted { object, .. }, ResourceEvent::Added { .. }] =
+        &after[..]
+    else {
+        panic!("{after:?}")
+    };
+    assert_eq!((new.number, object.number), (7_200, 7_200));
 }
 
 #[tokio::test(start_paused = true)]
