@@ -202,7 +202,7 @@ impl Cluster {
 
     /// Returns the informer for `api` with the selectors and settings in `config`. Callers with the same settings share
     /// one informer. [`InformerFactory`] describes which settings require a separate informer. The returned informer is
-    /// already started.
+    /// already started. This method also starts all other informers of the cluster's [factory](Self::informers).
     ///
     /// To get an `Api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced). For a dynamic `Api`, use the
     /// cluster's [`client`](Self::client).
@@ -392,6 +392,8 @@ mod tests {
         all.sort();
         assert_eq!(all, ["a", "b"]);
         assert_eq!(names(maps.list_in("default", &"app=web".parse().unwrap()).await.unwrap()), ["a"]);
+        assert_eq!(maps.list_in("", &"app=web".parse().unwrap()).await.unwrap().len(), 2);
+        assert!(maps.get("a").await.unwrap_err().to_string().contains("set a namespace"));
     }
 
     #[tokio::test]

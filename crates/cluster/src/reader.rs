@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use pintle_informer::{InformerState, Lister, SharedInformer};
-use pintle_meta::{ApiError, InvalidKey, LabelSelector, ListOptions, NamespaceScope, Object, ObjectKey, Resource};
+use pintle_meta::{
+    ApiError, InvalidKey, LabelSelector, ListOptions, NamespaceScope, Object, ObjectKey, Resource, ResourceScope as _,
+    Scope,
+};
 use pintle_restreq::{Api, InvalidRequest, RestClient};
 use serde::de::DeserializeOwned;
 
@@ -72,7 +75,9 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     /// Dropping the future cancels the request, which only reads and therefore changes nothing on the server.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<Option<Arc<T>>, ApiError> {
         let key = key.try_into().map_err(|error| InvalidRequest::Key(error.into()))?;
-        if let Some(cache) = self.cache() {
+        let has_scope = key.namespace().is_some() == (T::Scope::SCOPE == Scope::Namespaced);
+        // A request with a key of the wrong scope is an error, so do not report that the object does not exist.
+        if has_scope && let Some(cache) = self.cache() {
             return Ok(cache.get(&key));
         }
         match Api::<T>::all(self.client.clone()).get(key).await {
@@ -98,7 +103,8 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
         }
     }
 
-    /// Returns the objects in this namespace that match the selector, in no particular order.
+    /// Returns the objects in this namespace that match the selector, in no particular order. As in client-go, an empty
+    /// `namespace` means all namespaces.
     ///
     /// # Errors
     ///
@@ -112,6 +118,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
         T: Resource<Scope = NamespaceScope>,
     {
         match self.cache() {
+            _ if namespace.is_empty() => self.list(selector).await,
             Some(cache) => Ok(cache.namespace(namespace).select(selector)),
             None => list(Api::namespaced(self.client.clone(), namespace), selector).await,
         }

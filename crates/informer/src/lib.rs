@@ -69,7 +69,8 @@
 //!   some revision. The cache's revision only decreases if the server was restored from a backup. A list replaces all
 //!   cached objects atomically. If an informer watches [several namespaces](SharedInformer::of_namespaces), these
 //!   guarantees apply to each namespace.
-//! - An event that is older than the cached object is ignored.
+//! - An event that is older than the cached object is ignored. This requires that objects in the cache have a
+//!   `resourceVersion`, so a transform must not remove it.
 //! - Readers and writers block each other only briefly: while a writer changes one object, or while a reader reads a
 //!   few objects. A [`Snapshot`] contains all objects at one moment. The cost of taking a snapshot does not depend on
 //!   the number of objects. A [`View`] contains snapshots of several caches that were taken at the same moment.

@@ -75,7 +75,7 @@ impl<T: Object> Lister<T> {
         self.snapshot().select(selector)
     }
 
-    /// Returns a lister for one namespace.
+    /// Returns a lister for one namespace. As in client-go, an empty `namespace` means all namespaces.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T> {
         NamespaceLister { cache: self.cache(), namespace }
     }
@@ -206,6 +206,9 @@ impl<T: Object> NamespaceLister<'_, T> {
 
     /// Returns the number of objects in the namespace.
     pub fn len(&self) -> usize {
+        if self.namespace.is_empty() {
+            return self.cache.len();
+        }
         self.cache.store.pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| Some(())).len()
     }
 

@@ -112,8 +112,12 @@ impl<T> Snapshot<T> {
         selected
     }
 
-    /// Returns the objects in a namespace, in no particular order.
+    /// Returns the objects in a namespace, in no particular order. As in client-go, an empty `namespace` means all
+    /// namespaces.
     pub fn namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        if namespace.is_empty() {
+            return self.iter().collect();
+        }
         self.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
     }
 

@@ -303,6 +303,8 @@ async fn lister_reads_by_key_namespace_and_label() {
     assert_eq!((lister.select(&none).len(), ns.select(&none).len()), (0, 0));
     assert!(ns.get("b").is_some() && ns.get("c").is_none());
     assert!(lister.namespace("none").list().is_empty());
+    let everywhere = lister.namespace("");
+    assert_eq!((everywhere.len(), everywhere.list().len(), everywhere.select(&web).len()), (3, 3, 2));
     assert_eq!((ns.len(), ns.is_empty(), lister.namespace("none").is_empty()), (2, false, true));
     assert!(lister.get(&ObjectKey::new("other", "c")).is_some());
     assert_eq!(lister.snapshot().resource_version(), "3");

@@ -229,6 +229,7 @@ async fn reads_by_index_see_own_writes() {
     assert_eq!((names("n1"), names("n2")), ("bc".into(), "a".into()));
     overlay.deleted(on("b", "n1", 1));
     assert_eq!((names("n1"), overlay.namespace("ns").len(), overlay.namespace("other").len()), ("c".into(), 2, 0));
+    assert_eq!(overlay.namespace("").len(), overlay.list().len());
     // The cache contains newer states than the writes.
     cache.replace(vec![Arc::new(on("a", "n3", 9))], "9");
     assert_eq!((names("n1"), names("n2"), names("n3")), (String::new(), String::new(), "a".into()));
