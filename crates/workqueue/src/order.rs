@@ -25,7 +25,8 @@ pub struct Queued<'a, K> {
     pub ticket: Ticket,
     /// The queued key.
     pub key: &'a K,
-    /// The highest priority of all adds since the key was last dequeued.
+    /// The highest priority of all adds since the key was last dequeued. If a delay of the key was pending at that time,
+    /// earlier adds count too.
     pub priority: i32,
     /// When the key was added or its delay ended, in nanoseconds since the queue was created. The time is always 0 if
     /// [`Order::needs_time`] returns `false`. Times may be out of order, because the queue may notice late that a delay
@@ -36,8 +37,8 @@ pub struct Queued<'a, K> {
 /// The order of the keys that a queue gives to workers, like client-go's `Queue` interface.
 ///
 /// An order contains each ticket at most once. The methods run under the queue's lock, so they must not use the queue
-/// or block, and should be fast. If a method panics, the panic propagates from the queue method that called it, and the
-/// affected key is not queued.
+/// or block, and should be fast. If a method panics, the panic propagates from the queue method that called it. If `push`
+/// panics, the key is not queued.
 ///
 /// # Examples
 ///
