@@ -4,13 +4,14 @@
 
 mod address;
 mod digits;
-mod duration;
 mod email;
-mod uri;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use pintle_cel::__private::{
+    is_base64, is_date, is_date_time, is_label_name, is_request_uri, is_subdomain_name, is_uuid, parse_schema_duration,
+};
 use regex::Regex;
 
 /// The known formats, without dashes. A schema with another format causes a warning. Format names are compared
@@ -63,7 +64,7 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
         "creditcard" => digits::is_credit_card(text),
         "date" => is_date(text),
         "datetime" => is_date_time(text),
-        "duration" => duration::is_duration(text),
+        "duration" => parse_schema_duration(text).is_some(),
         "email" => email::is_email(text),
         "hexcolor" => is_hex_colour(text),
         "hostname" => is_hostname(text),
@@ -72,51 +73,22 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
         "isbn" => digits::is_isbn10(text) || digits::is_isbn13(text),
         "isbn10" => digits::is_isbn10(text),
         "isbn13" => digits::is_isbn13(text),
-        "k8slongname" => text.len() <= 253 && text.split('.').all(is_label),
-        "k8sshortname" => text.len() <= 63 && is_label(text),
+        "k8slongname" => is_subdomain_name(text),
+        "k8sshortname" => is_label_name(text),
         "mac" => address::is_mac(text),
         "rgbcolor" => is_rgb_colour(text),
         "ssn" => digits::is_social_security(text),
-        "uri" => uri::is_request_uri(text),
-        "uuid" => is_uuid(text, None),
-        "uuid3" => is_uuid(text, Some('3')),
-        "uuid4" => is_uuid(text, Some('4')),
-        "uuid5" => is_uuid(text, Some('5')),
+        "uri" => is_request_uri(text),
+        "uuid" => is_uuid(text),
+        "uuid3" => is_uuid_of_version(text, '3'),
+        "uuid4" => is_uuid_of_version(text, '4'),
+        "uuid5" => is_uuid_of_version(text, '5'),
         _ => true,
     }
 }
 
 fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
-}
-
-/// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. The check ignores
-/// letter case and accepts any zone offset. If the string contains a second `t`, the check ignores the text after it.
-fn is_date_time(text: &str) -> bool {
-    static TIME: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
-    let lower = text.to_lowercase();
-    let mut parts = lower.split('t');
-    let (Some(day), Some(time)) = (parts.next(), parts.next()) else { return false };
-    let in_range = |time: regex::Captures<'_>| &time[1] <= "23" && &time[2] <= "59" && &time[3] <= "59";
-    is_date(day) && TIME.as_ref().and_then(|form| form.captures(time)).is_some_and(in_range)
-}
-
-fn is_date(text: &str) -> bool {
-    let shape = |at: usize, byte: u8| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
-    text.len() == 10
-        && text.bytes().enumerate().all(|(at, byte)| shape(at, byte))
-        && text.parse::<jiff::civil::Date>().is_ok()
-}
-
-/// Returns `true` for base64 with padding. The unused bits before the padding are not checked.
-fn is_base64(text: &str) -> bool {
-    let padding = text.len() - text.trim_end_matches('=').len();
-    let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    !text.is_empty()
-        && text.len().is_multiple_of(4)
-        && padding <= 2
-        && text.bytes().take(text.len() - padding).all(in_alphabet)
 }
 
 /// Returns `true` for a host name: one or more labels, separated by dots. If a host name has several labels, the last
@@ -133,28 +105,10 @@ fn is_hostname(text: &str) -> bool {
         && FORM.as_ref().is_some_and(|form| form.is_match(text))
 }
 
-fn is_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
-}
-
-/// Returns `true` for a UUID: five groups of hexadecimal digits, with optional dashes between them.
-fn is_uuid(text: &str, version: Option<char>) -> bool {
-    let mut rest = text;
-    for (at, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
-        rest = rest.strip_prefix('-').filter(|_| at > 0).unwrap_or(rest);
-        let Some((group, after)) = rest.split_at_checked(length) else { return false };
-        let of_version = match (at, version) {
-            (2, Some(version)) => group.starts_with(version),
-            (3, Some('4' | '5')) => group.starts_with(['8', '9', 'a', 'b', 'A', 'B']),
-            _ => true,
-        };
-        if !of_version || !group.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return false;
-        }
-        rest = after;
-    }
-    rest.is_empty()
+fn is_uuid_of_version(text: &str, version: char) -> bool {
+    let digits = text.replace('-', "");
+    let has_variant = || version == '3' || digits[16..].starts_with(['8', '9', 'a', 'b', 'A', 'B']);
+    is_uuid(text) && digits[12..].starts_with(version) && has_variant()
 }
 
 fn is_hex_colour(text: &str) -> bool {

@@ -135,6 +135,15 @@ pub use time::Timestamp;
 pub use types::Type;
 pub use value::{List, Map, Object, Text, Value};
 
+/// The string formats that schemas share with the named formats of expressions.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::opaque::named_format::{
+        is_base64, is_date, is_date_time, is_label_name, is_request_uri, is_subdomain_name, is_uuid,
+    };
+    pub use crate::time::parse_schema_duration;
+}
+
 // Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

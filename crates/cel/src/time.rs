@@ -354,7 +354,7 @@ const UNITS: [(&[&str], i64); 8] = [
 ];
 
 /// Parses a duration in the OpenAPI format `duration`: Go's format, or numbers with unit names such as `3 days`.
-pub(crate) fn parse_schema_duration(text: &str) -> Option<i64> {
+pub fn parse_schema_duration(text: &str) -> Option<i64> {
     parse_duration(text).or_else(|| words(text))
 }
 
@@ -363,23 +363,35 @@ fn words(text: &str) -> Option<i64> {
     let mut rest = text;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let digits = &rest[start..];
-        let end = digits.find(|c: char| !c.is_ascii_digit())?;
-        let after = digits[end..].trim_start();
-        let letters = after.find(|c: char| !c.is_ascii_alphabetic() && c != '\u{b5}').unwrap_or(after.len());
-        rest = &after[letters..];
-        if letters == 0 {
+        let (count, after) = digits.split_at(digits.bytes().take_while(u8::is_ascii_digit).count());
+        rest = after;
+        let unit = after.trim_start_matches(['\t', '\n', '\u{c}', '\r', ' ']);
+        let unit = &unit[..unit.find(|c: char| !c.is_ascii_alphabetic() && c != '\u{b5}').unwrap_or(unit.len())];
+        if unit.is_empty() {
             continue;
         }
-        let count: i64 = digits[..end].parse().ok()?;
-        let unit = &after[..letters];
-        let matching = UNITS.iter().filter(|(names, _)| {
-            names.iter().any(|name| name.eq_ignore_ascii_case(unit))
-                || names.last().is_some_and(|last| unit.starts_with(last))
-        });
+        let (count, unit) = (count.parse::<i64>().ok()?, unit.to_lowercase());
+        let matching = UNITS
+            .iter()
+            .filter(|(names, _)| names.contains(&&*unit) || names.last().is_some_and(|last| unit.starts_with(last)));
         for (_, nanos) in matching {
             total = total.wrapping_add(count.wrapping_mul(*nanos));
             found = true;
         }
     }
     found.then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_may_have_unit_names_of_any_case() {
+        for (text, expected) in
+            [("3 Days 5", Some(3 * 86_400 * NANOS)), ("1 MIN2S", Some(62 * NANOS)), ("1y", None), ("5", None)]
+        {
+            assert_eq!(parse_schema_duration(text), expected, "{text}");
+        }
+    }
 }

@@ -1,5 +1,9 @@
 //! Named string formats, such as DNS labels, which expressions use to validate strings.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
 use super::url;
 use crate::time::Timestamp;
 
@@ -29,8 +33,8 @@ pub(crate) static FORMATS: [NamedFormat; 13] = [
     }),
     format("uuid", "uuid", 70, |text| unless(is_uuid(text), "does not match the UUID format")),
     format("byte", "byte", 84, |text| unless(is_base64(text), "invalid base64")),
-    format("date", "date", 71, |text| unless(Timestamp::parse_date(text).is_some(), "invalid date")),
-    format("datetime", "datetime", 71, |text| unless(is_time(text), "invalid datetime")),
+    format("date", "date", 71, |text| unless(is_date(text), "invalid date")),
+    format("datetime", "datetime", 71, |text| unless(is_date_time(text), "invalid datetime")),
 ];
 
 const fn format(
@@ -167,8 +171,13 @@ fn label_value(text: &str) -> Vec<String> {
     faults
 }
 
+/// Returns `true` if `text` is an absolute URI or an absolute path.
+pub fn is_request_uri(text: &str) -> bool {
+    url::parse_request(text).is_ok()
+}
+
 /// Returns `true` if a text is a valid UUID. The hyphens in the UUID are optional.
-fn is_uuid(text: &str) -> bool {
+pub fn is_uuid(text: &str) -> bool {
     let mut rest = text;
     for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
         if index > 0 {
@@ -182,45 +191,36 @@ fn is_uuid(text: &str) -> bool {
     rest.is_empty()
 }
 
-fn is_base64(text: &str) -> bool {
+/// Returns `true` for base64 with padding. The unused bits before the padding are not checked.
+pub fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let valid = digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'));
     valid && !text.is_empty() && text.len().is_multiple_of(4) && text.len() - digits.len() <= 2
 }
 
-/// Returns `true` if a text is a valid date and time. `T` and `Z` may be upper or lower case, and any UTC offset is
-/// allowed.
-fn is_time(text: &str) -> bool {
-    let text = text.to_lowercase();
-    let Some((date, time)) = text.split_once('t') else { return false };
-    let time = time.split('t').next().unwrap_or_default();
-    let Some((clock, rest)) = time.split_at_checked(8) else { return false };
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let parts: Vec<_> = clock.split(':').collect();
-    let [hour, minute, second] = *parts else { return false };
-    let valid_clock = [(hour, "23"), (minute, "59"), (second, "59")]
-        .into_iter()
-        .all(|(part, max)| part.len() == 2 && digits(part) && part <= max);
-    let Some(zone) = rest.find(['z', '+', '-']) else { return false };
-    let (fraction, zone) = rest.split_at(zone);
-    let mut fraction = fraction.chars();
-    let valid_fraction = fraction.next().is_none() || digits(fraction.as_str());
-    let valid_zone = match zone.as_bytes() {
-        b"z" => true,
-        [_, hours @ .., b':', _, _] if hours.len() == 2 => {
-            zone.bytes().enumerate().all(|(at, byte)| matches!(at, 0 | 3) || byte.is_ascii_digit())
-        }
-        _ => false,
-    };
-    Timestamp::parse_date(date).is_some() && valid_clock && valid_fraction && valid_zone
+/// Returns `true` if a text is a date, such as `2006-01-02`.
+pub fn is_date(text: &str) -> bool {
+    Timestamp::parse_date(text).is_some()
+}
+
+/// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. The check ignores
+/// letter case and accepts any zone offset. If the string contains a second `t`, the check ignores the text after it.
+pub fn is_date_time(text: &str) -> bool {
+    static TIME: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
+    let lower = text.to_lowercase();
+    let mut parts = lower.split('t');
+    let (Some(day), Some(time)) = (parts.next(), parts.next()) else { return false };
+    let in_range = |time: Captures<'_>| &time[1] <= "23" && &time[2] <= "59" && &time[3] <= "59";
+    is_date(day) && TIME.as_ref().and_then(|form| form.captures(time)).is_some_and(in_range)
 }
 
 /// Returns `true` if `text` is a valid name for most kinds of objects.
-pub(crate) fn is_subdomain_name(text: &str) -> bool {
+pub fn is_subdomain_name(text: &str) -> bool {
     text.len() <= 253 && is_subdomain(text)
 }
 
 /// Returns `true` if `text` is a valid namespace name.
-pub(crate) fn is_label_name(text: &str) -> bool {
+pub fn is_label_name(text: &str) -> bool {
     text.len() <= 63 && is_label(text)
 }

@@ -126,7 +126,7 @@ fn parse(text: &str, request: bool) -> Result<Parts<'_>, String> {
         && (!url.scheme.is_empty() || !request && !rest.starts_with("///"))
     {
         let end = authority.find('/').unwrap_or(authority.len());
-        url.host = host(&authority[..end])?;
+        url.host = host(&url.scheme, &authority[..end])?;
         rest = &authority[end..];
     }
     unescape(rest, Mode::Other)?;
@@ -147,7 +147,7 @@ fn scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-fn host(authority: &str) -> Result<String, String> {
+fn host(scheme: &str, authority: &str) -> Result<String, String> {
     let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
     if let Some(user) = user {
         let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
@@ -156,20 +156,34 @@ fn host(authority: &str) -> Result<String, String> {
         }
         unescape(user, Mode::Other)?;
     }
-    let port = if host.starts_with('[') {
-        let end = host.rfind(']').ok_or("missing ']' in host")?;
-        let inner = host[1..end].split('%').next().unwrap_or_default();
-        if inner.parse::<std::net::Ipv6Addr>().is_err() {
-            return Err(format!("invalid host: {}", ip::parse_zoned(inner).err().unwrap_or_default()));
+    match host.rfind('[') {
+        Some(0) => {
+            let end = host.rfind(']').ok_or("missing ']' in host")?;
+            let (literal, port) = (&host[1..end], &host[end + 1..]);
+            check_port(port)?;
+            let literal = match literal.split_once("%25") {
+                Some((address, zone)) => format!("{}%{}", unescape(address, Mode::Host)?, unescape(zone, Mode::Zone)?),
+                None => unescape(literal, Mode::Host)?,
+            };
+            let (address, _) = ip::parse_zoned(&literal).map_err(|reason| format!("invalid host: {reason}"))?;
+            if address.is_ipv4() {
+                return Err("invalid IP-literal".into());
+            }
+            Ok(format!("[{literal}]{port}"))
         }
-        &host[end + 1..]
-    } else {
-        host.rfind(':').map_or("", |index| &host[index..])
-    };
-    if !is_port(port) {
-        return Err(format!("invalid port {} after host", quoted(port)));
+        Some(_) => Err("invalid IP-literal".into()),
+        None => {
+            // Only the hosts of other schemes may contain more than one colon.
+            let is_http = matches!(scheme, "http" | "https");
+            let colon = if is_http { host.find(':') } else { host.rfind(':') };
+            check_port(colon.map_or("", |at| &host[at..]))?;
+            unescape(host, Mode::Host)
+        }
     }
-    unescape(host, Mode::Host)
+}
+
+fn check_port(port: &str) -> Result<(), String> {
+    if is_port(port) { Ok(()) } else { Err(format!("invalid port {} after host", quoted(port))) }
 }
 
 fn is_port(text: &str) -> bool {
@@ -179,6 +193,7 @@ fn is_port(text: &str) -> bool {
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Host,
+    Zone,
     Query,
     Other,
 }
@@ -202,7 +217,7 @@ fn unescape(text: &str, mode: Mode) -> Result<String, String> {
                 rest = &after[2..];
             }
             b'+' if mode == Mode::Query => bytes.push(b' '),
-            byte if mode == Mode::Host && byte.is_ascii() && !is_host_byte(*byte) => {
+            byte if matches!(mode, Mode::Host | Mode::Zone) && byte.is_ascii() && !is_host_byte(*byte) => {
                 return Err(format!("invalid character {} in host name", quoted(&char::from(*byte).to_string())));
             }
             byte => bytes.push(*byte),
@@ -232,4 +247,25 @@ fn escaped_path(path: &str) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_checked_as_in_go() {
+        for (text, expected) in [
+            ("ftp://a:1:2", Ok("a:1:2")),
+            ("http://a:1:2", Err("invalid port \":1:2\" after host")),
+            ("http://a[::1]", Err("invalid IP-literal")),
+            ("http://[1.2.3.4]", Err("invalid IP-literal")),
+            ("http://[::1", Err("missing ']' in host")),
+            ("http://[fe80::1%25en0]:80", Ok("[fe80::1%en0]:80")),
+            ("http://[fe80::1%25]", Err("invalid host: ParseAddr(\"fe80::1%\"): zone must be a non-empty string")),
+        ] {
+            let host = parse_request(text).map(|parts| parts.host);
+            assert_eq!(host.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+    }
 }
