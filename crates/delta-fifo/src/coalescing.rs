@@ -44,7 +44,6 @@ pub struct CoalescingFifo<K, T> {
     line: Line<K, Waiting<T>>,
     delivery: Delivery,
     same_identity: fn(&T, &T) -> bool,
-    initial: usize,
     joined: u64,
 }
 
@@ -138,7 +137,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// the identity means that the producer missed the deletion of the old object, so the queue also delivers a
     /// deletion.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
-        Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
+        Self { line: Line::new(), delivery, same_identity, joined: 0 }
     }
 
     /// Queues the addition of an object. `is_initial` is `true` if the object existed before the listener was added.
@@ -178,7 +177,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         let waiting = &mut self.line[place];
         *waiting = match waiting {
             Waiting::Added { .. } => {
-                self.remove(place);
+                self.line.remove(place);
                 return;
             }
             Waiting::Updated { old, new } => Waiting::Deleted(deletion(new, old.take())),
@@ -214,7 +213,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
                 self.line[place] = Waiting::Added { object, is_initial: false };
                 Some(Overtaken { newest: None, untold: Some(untold) })
             }
-            Waiting::Updated { .. } | Waiting::Deleted(_) => match self.remove(place)?.1 {
+            Waiting::Updated { .. } | Waiting::Deleted(_) => match self.line.remove(place)?.1 {
                 Waiting::Updated { old, new } => Some(Overtaken { newest: Some(new), untold: old }),
                 Waiting::Deleted(deletion) => Some(Overtaken { newest: None, untold: Some(deletion.last) }),
                 _ => None,
@@ -236,7 +235,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
             self.line[place] = Waiting::Added { object, is_initial: false };
             return Some((self.line.front()?.1.clone(), deletion.into()));
         }
-        let (key, waiting) = self.remove(place)?;
+        let (key, waiting) = self.line.remove(place)?;
         let change = match waiting {
             Waiting::Added { object, is_initial } => Change::Added { object, is_initial },
             Waiting::Updated { old, new } => Change::Updated { old, new },
@@ -256,11 +255,6 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// Returns the number of queued additions of initial objects.
-    pub fn initial_len(&self) -> usize {
-        self.initial
-    }
-
     /// Returns the number of changes that were merged into another change since the queue was created.
     pub fn joined(&self) -> u64 {
         self.joined
@@ -272,7 +266,6 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
             let first = first(self, new);
-            self.initial += usize::from(first.is_initial());
             self.line.push_back(hash, key, first);
             return;
         };
@@ -310,18 +303,6 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
         self.joined += 1;
         Some(place)
-    }
-
-    fn remove(&mut self, place: Place) -> Option<(K, Waiting<T>)> {
-        let (key, waiting) = self.line.remove(place)?;
-        self.initial -= usize::from(waiting.is_initial());
-        Some((key, waiting))
-    }
-}
-
-impl<T> Waiting<T> {
-    fn is_initial(&self) -> bool {
-        matches!(self, Self::Added { is_initial: true, .. })
     }
 }
 
