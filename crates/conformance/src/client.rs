@@ -15,9 +15,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The trusted certificate authorities for `https:` URLs.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct Answer {
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
     timeout: Duration,
-    _connection: Connection,
+    _connection: AbortOnDropHandle<()>,
 }
 
 impl Client {
@@ -124,22 +124,17 @@ impl Streaming {
     }
 }
 
-/// The task that drives the connection, aborted on drop.
-struct Connection(JoinHandle<()>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-async fn send_on<S>(stream: S, request: Request<Full<Bytes>>) -> anyhow::Result<(Response<Incoming>, Connection)>
+/// Sends a request and returns the response and the task that drives the connection.
+async fn send_on<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<(Response<Incoming>, AbortOnDropHandle<()>)>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // Ignore the result, because the request and the body also return connection errors.
-    let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
+    let connection = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))
 }

@@ -1,6 +1,35 @@
 //! Replaces values that differ between runs in a text, such as UUIDs, times, tokens, ports, type names and
 //! revisions.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+static UUID: LazyLock<Regex> =
+    LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
+
+/// The revision in `resourceVersion=5`, `resourceVersion: 5` and `resourceVersion: "5`.
+static NAMED_REVISION: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(resourceVersion(?:=|: )"?)([0-9]+)"#));
+
+/// The other patterns and their placeholders.
+static PLACEHOLDERS: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
+    [
+        (r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+Z", "<microtime>"),
+        (r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", "<time>"),
+        (r"eyJ[A-Za-z0-9_-]*\.eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+", "<jwt>"),
+        // The server generates a number for the type of a custom resource.
+        (r"selfType[0-9]+", "selfType<n>"),
+        // In Go's error messages, the client's port precedes an arrow.
+        (r"127\.0\.0\.1:[0-9]+->", "127.0.0.1:<port>->"),
+        (r"(too old|Too large) resource version: [0-9]+( \(|, current: )[0-9]+", "$1 resource version: <n>$2<n>"),
+    ]
+    .map(|(text, placeholder)| (pattern(text), placeholder))
+});
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a constant pattern")
+}
+
 /// Replaces UUIDs, times, tokens, ports, type names and revisions with `<uuid>`, `<time>`, `<microtime>`, `<jwt>`,
 /// `<port>`, `<n>`, or the result of `uid` or `revision`.
 pub(crate) fn mask(
@@ -8,123 +37,21 @@ pub(crate) fn mask(
     uid: impl Fn(&str) -> Option<String>,
     revision: impl Fn(u128) -> Option<String>,
 ) -> String {
-    let text = replace(text, |rest| {
-        let found = uuid(rest)?;
-        Some((found.len(), uid(found).unwrap_or_else(|| "<uuid>".to_owned())))
-    });
-    let text = replace(&text, time);
-    let text = replace(&text, jwt);
-    let text = replace(&text, type_name);
-    let text = replace(&text, client_port);
-    let text = replace(&text, too_old);
-    replace(&text, |rest| named_revision(rest, &revision))
+    let uid = |found: &Captures<'_>| uid(&found[0]).unwrap_or_else(|| "<uuid>".to_owned());
+    let mut text = UUID.replace_all(text, uid).into_owned();
+    for (pattern, placeholder) in &*PLACEHOLDERS {
+        text = pattern.replace_all(&text, *placeholder).into_owned();
+    }
+    let revision = |found: &Captures<'_>| {
+        let name = found[2].parse().ok().and_then(&revision);
+        format!("{}{}", &found[1], name.as_deref().unwrap_or(&found[2]))
+    };
+    NAMED_REVISION.replace_all(&text, revision).into_owned()
 }
 
 /// Returns `true` if the whole text is a lower-case UUID.
 pub(crate) fn is_uuid(text: &str) -> bool {
-    uuid(text).is_some_and(|found| found.len() == text.len())
-}
-
-/// Scans the text once and replaces parts of it. At each position, `at` returns the length of the text to replace
-/// and the replacement, or `None`.
-fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        match at(rest) {
-            Some((length, replacement)) => {
-                out.push_str(&replacement);
-                rest = &rest[length..];
-            }
-            None => {
-                out.push(first);
-                rest = &rest[first.len_utf8()..];
-            }
-        }
-    }
-    out
-}
-
-/// Returns the UUID at the start of the text, in the form `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
-fn uuid(text: &str) -> Option<&str> {
-    let found = text.get(..36)?;
-    let fits = found.bytes().enumerate().all(|(index, byte)| match index {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-    });
-    fits.then_some(found)
-}
-
-/// Returns the length and placeholder of the time at the start of the text, in the form `dddd-dd-ddTdd:dd:dd[.d…]Z`.
-fn time(text: &str) -> Option<(usize, String)> {
-    const FORM: &[u8] = b"dddd-dd-ddTdd:dd:dd";
-    let bytes = text.as_bytes();
-    let head = bytes.get(..FORM.len())?;
-    let fits = |(byte, form): (&u8, &u8)| if *form == b'd' { byte.is_ascii_digit() } else { byte == form };
-    if !head.iter().zip(FORM).all(fits) {
-        return None;
-    }
-    let tail = &bytes[FORM.len()..];
-    let fraction = match tail {
-        [b'.', digits @ ..] => 1 + digits.iter().take_while(|byte| byte.is_ascii_digit()).count(),
-        _ => 0,
-    };
-    let closed = fraction != 1 && tail.get(fraction) == Some(&b'Z');
-    let name = if fraction > 0 { "<microtime>" } else { "<time>" };
-    closed.then(|| (FORM.len() + fraction + 1, name.to_owned()))
-}
-
-/// Returns the length and placeholder of the JWT at the start of the text, in the form `eyJ….eyJ….…`.
-fn jwt(text: &str) -> Option<(usize, String)> {
-    let is_of_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let end = text.find(|c: char| !is_of_part(c) && c != '.').unwrap_or(text.len());
-    let mut parts = text[..end].splitn(3, '.');
-    let (head, claims, rest) = (parts.next()?, parts.next()?, parts.next()?);
-    let signature = rest.split('.').next()?;
-    let fits = head.starts_with("eyJ") && claims.starts_with("eyJ") && !signature.is_empty();
-    fits.then(|| (head.len() + claims.len() + signature.len() + 2, "<jwt>".to_owned()))
-}
-
-/// Replaces the number in a type name such as `selfType5`, which is generated for a custom resource.
-fn type_name(text: &str) -> Option<(usize, String)> {
-    const NAME: &str = "selfType";
-    let number = digits(text.strip_prefix(NAME)?)?;
-    Some((NAME.len() + number.len(), format!("{NAME}<n>")))
-}
-
-/// Replaces the port in `127.0.0.1:5->`, which is the client's port in Go's error messages.
-fn client_port(text: &str) -> Option<(usize, String)> {
-    const HOST: &str = "127.0.0.1:";
-    let after = text.strip_prefix(HOST)?;
-    let port = digits(after)?;
-    after[port.len()..].starts_with("->").then(|| (HOST.len() + port.len(), format!("{HOST}<port>")))
-}
-
-/// Replaces the revisions in `too old resource version: 5 (9` and `Too large resource version: 9, current: 5`.
-fn too_old(text: &str) -> Option<(usize, String)> {
-    let words = ["too old resource version: ", "Too large resource version: "];
-    let head = words.into_iter().find(|words| text.starts_with(words))?;
-    let first = digits(&text[head.len()..])?;
-    let after = &text[head.len() + first.len()..];
-    let middle = [" (", ", current: "].into_iter().find(|middle| after.starts_with(middle))?;
-    let second = digits(&after[middle.len()..])?;
-    Some((head.len() + first.len() + middle.len() + second.len(), format!("{head}<n>{middle}<n>")))
-}
-
-/// Replaces the revision in `resourceVersion=5`, `resourceVersion: 5` and `resourceVersion: "5`.
-fn named_revision(text: &str, revision: impl Fn(u128) -> Option<String>) -> Option<(usize, String)> {
-    let after = text.strip_prefix("resourceVersion")?;
-    let after = after.strip_prefix('=').or_else(|| after.strip_prefix(": "))?;
-    let after = after.strip_prefix('"').unwrap_or(after);
-    let number = digits(after)?;
-    let head = text.len() - after.len();
-    let name = revision(number.parse().ok()?)?;
-    Some((head + number.len(), format!("{}{name}", &text[..head])))
-}
-
-fn digits(text: &str) -> Option<&str> {
-    let length = text.bytes().take_while(u8::is_ascii_digit).count();
-    (length > 0).then(|| &text[..length])
+    UUID.find(text).is_some_and(|found| found.len() == text.len())
 }
 
 #[cfg(test)]

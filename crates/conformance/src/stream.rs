@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
 use anyhow::bail;
 
@@ -20,13 +20,14 @@ pub(crate) struct Stream {
     taken: usize,
     /// The receiver of watch frames, or `None` after the stream has ended or failed.
     coming: Option<mpsc::Receiver<Json>>,
-    pump: JoinHandle<()>,
+    _pump: AbortOnDropHandle<()>,
 }
 
 impl Stream {
     pub(crate) fn new(streaming: Streaming) -> Self {
         let (sender, coming) = mpsc::channel(AHEAD);
-        Self { frames: Vec::new(), taken: 0, coming: Some(coming), pump: tokio::spawn(pump(streaming, sender)) }
+        let pump = AbortOnDropHandle::new(tokio::spawn(pump(streaming, sender)));
+        Self { frames: Vec::new(), taken: 0, coming: Some(coming), _pump: pump }
     }
 
     pub(crate) fn ended(&self) -> bool {
@@ -66,12 +67,6 @@ impl Stream {
         let taken = taken.to_vec();
         self.taken += count;
         Ok(taken)
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.pump.abort();
     }
 }
 
