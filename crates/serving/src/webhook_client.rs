@@ -19,9 +19,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::offload;
 
@@ -165,21 +165,14 @@ fn parse(url: &str) -> Result<Uri, String> {
     }
 }
 
-struct Connection(AbortHandle);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
+/// Sends a request on a new connection. Dropping the returned handle closes the connection.
 async fn request(
     target: &WebhookTarget,
     uri: &Uri,
     method: Method,
     body: Bytes,
     address: Option<SocketAddr>,
-) -> Result<(Connection, Response<Incoming>), String> {
+) -> Result<(AbortOnDropHandle<hyper::Result<()>>, Response<Incoming>), String> {
     let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
     let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let stream = match address {
@@ -192,7 +185,7 @@ async fn request(
     let stream = TlsConnector::from(config).connect(server_name, stream).await;
     let stream = stream.map_err(|error| tls::words(&error, &name))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| words(&error))?;
-    let connection = Connection(tokio::spawn(connection).abort_handle());
+    let connection = AbortOnDropHandle::new(tokio::spawn(connection));
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = uri.authority().map_or(host, |authority| authority.as_str());
     let request = Request::builder()
