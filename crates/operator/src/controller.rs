@@ -302,17 +302,12 @@ impl<K: Resource> ControllerBuilder<K> {
 
     /// Caches objects of type `T`. When an object of type `T` changes, the controller reconciles the keys that `map`
     /// returns for the object. For an update, `map` is called with the old object and with the new object.
-    pub fn watches<T, Keys>(mut self, map: impl Fn(&T) -> Keys + Send + Sync + 'static) -> Self
+    pub fn watches<T, Keys>(self, map: impl Fn(&T) -> Keys + Send + Sync + 'static) -> Self
     where
         T: Resource + DeserializeOwned,
         Keys: IntoIterator<Item = ObjectKey>,
     {
-        self.used.insert(TypeId::of::<T>());
-        self.steps.push(Box::new(|engine, binding| {
-            let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
-            engine.watches(&others.informer, EnqueueMapped::new(map))
-        }));
-        self
+        self.watches_with(EnqueueMapped::new(map))
     }
 
     /// Caches objects of type `T`. Passes each change to `handler`, which returns the keys to reconcile. For an update,
@@ -364,14 +359,9 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches objects of type `T` for reads. Changes of these objects do not cause reconciliations.
-    pub fn reads<T: Resource + DeserializeOwned>(mut self) -> Self {
-        self.used.insert(TypeId::of::<T>());
-        self.steps.push(Box::new(|engine, binding| {
-            let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
-            // With this handler, which returns no keys, the controller waits until the cache has synced.
-            engine.watches(&others.informer, EnqueueMapped::new(|_: &T| None::<ObjectKey>))
-        }));
-        self
+    pub fn reads<T: Resource + DeserializeOwned>(self) -> Self {
+        // With this handler, which returns no keys, the controller waits until the cache has synced.
+        self.watches_with(EnqueueMapped::new(|_: &T| None::<ObjectKey>))
     }
 
     /// Reconciles the keys of an additional source, such as a [`Trigger`](pintle_controller::Trigger).
