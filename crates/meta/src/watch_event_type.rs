@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// The type of a watch event, like Kubernetes' `watch.EventType`. The types are written in upper case, such as `ADDED`.
 ///
@@ -68,21 +69,11 @@ impl FromStr for WatchEventType {
 }
 
 /// The error for an unknown [`WatchEventType`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{text:?} is not a watch event type: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR")]
 pub struct UnknownWatchEventType {
     text: Box<str>,
 }
-
-impl fmt::Display for UnknownWatchEventType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, others @ .., last] = WatchEventType::ALL;
-        write!(f, "{:?} is not a watch event type: expected {first}", self.text)?;
-        others.iter().try_for_each(|other| write!(f, ", {other}"))?;
-        write!(f, " or {last}")
-    }
-}
-
-impl std::error::Error for UnknownWatchEventType {}
 
 #[cfg(test)]
 mod tests {
