@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
+use pintle_meta::__private::is_dns_subdomain;
 use pintle_meta::{Time, TypeMeta};
 
 use crate::event::{Event, EventSource, EventType, ObjectReference};
@@ -110,23 +111,13 @@ impl EventRecorder {
 
     /// Returns a name for an event, made from the name of the object and a number that is unique in this recorder.
     fn name(&self, object: &str, now: Timestamp) -> String {
-        const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
         let later = |last: i64| Some(now.max(last.saturating_add(1)));
         let last = self.last_nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
         let nanos = last.map_or(now, |last| now.max(last.saturating_add(1)));
         let name = format!("{object}.{nanos:x}");
-        if name.len() <= LONGEST && is_subdomain(object) { name } else { format!("event.{nanos:x}") }
+        if is_dns_subdomain(&name) { name } else { format!("event.{nanos:x}") }
     }
-}
-
-/// Returns `true` if the server accepts `name` as part of an event's name.
-fn is_subdomain(name: &str) -> bool {
-    let label = |label: &str| {
-        let inner = label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        inner && !label.is_empty() && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.split('.').all(label)
 }
 
 #[cfg(test)]
@@ -184,7 +175,7 @@ mod tests {
         for event in fake.take() {
             assert_eq!(event.metadata.namespace, "default");
             let name = event.metadata.name;
-            assert!(is_subdomain(&name) && name.len() <= 253, "{name}");
+            assert!(is_dns_subdomain(&name) && name.len() <= 253, "{name}");
             assert!(names.insert(name));
         }
         assert_eq!(names.len(), 300);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pintle_meta::__private::is_dns_label;
 use pintle_meta::redacted_url;
 
 use crate::error::{Error, Problem};
@@ -265,11 +266,6 @@ impl AuthInfo {
         let has_basic = !self.username.is_empty() || self.password.is_some();
         has_token || has_certificate || has_basic || self.exec.is_some() || self.auth_provider.is_some()
     }
-}
-
-fn is_dns_label(text: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 fn is_proxy(text: &str) -> bool {

@@ -23,7 +23,7 @@ mod tests;
 
 pub use field::{FieldRequirement, FieldSelector};
 pub use label::{LabelRequirement, LabelSelector, SelectorOperator};
-pub use names::{is_word, label_key_faults, label_value_faults};
+pub use names::{is_dns_label, is_dns_part, is_dns_subdomain, label_key_faults, label_value_faults};
 pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
 /// The error for an invalid label or field selector. The message equals kube-apiserver's message.

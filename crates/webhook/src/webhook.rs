@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pintle_meta::__private::is_dns_label;
 use pintle_meta::{ApiResource, LabelSelectorSpec, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -184,7 +185,7 @@ impl Webhook {
     /// Panics if the name is not a DNS label.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
-        assert!(is_label(&name), "{name:?} is no name of a webhook: use up to 63 of a-z, 0-9 and -");
+        assert!(is_dns_label(&name), "{name:?} is no name of a webhook: use up to 63 of a-z, 0-9 and -");
         self.name = Some(name);
         self
     }
@@ -293,11 +294,6 @@ impl Webhook {
             group => group,
         }
     }
-}
-
-fn is_label(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&name.len()) && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')
 }
 
 pintle_meta::debug_struct!(Webhook |self| { path = self.path(), operations, timeout, failure_policy, .. });

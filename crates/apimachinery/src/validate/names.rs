@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use pintle_meta::__private::is_word;
+use pintle_meta::__private::is_dns_part;
 use pintle_meta::label_key_faults;
 
 /// A rule for names.
@@ -76,8 +76,7 @@ pub fn annotation_key_errors(key: &str) -> Vec<String> {
 
 fn subdomain_errors(name: &str, max_length: usize) -> Vec<String> {
     let mut errors = too_long(name, max_length);
-    let is_label = |part: &str| !part.is_empty() && is_word(part, b"-") && !has_upper(part);
-    if !name.split('.').all(is_label) {
+    if !name.split('.').all(is_dns_part) {
         errors.push(format!(
             "{SUBDOMAIN} (e.g. 'example.com', regex used for validation is '{LABEL_PATTERN}(\\.{LABEL_PATTERN})*')"
         ));
@@ -87,7 +86,7 @@ fn subdomain_errors(name: &str, max_length: usize) -> Vec<String> {
 
 fn label_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 63);
-    if name.is_empty() || !is_word(name, b"-") || has_upper(name) {
+    if !is_dns_part(name) {
         if name.contains('.') && subdomain_errors(name, usize::MAX).is_empty() {
             errors.push("must not contain dots".into())
         } else {
@@ -101,7 +100,7 @@ fn label_errors(name: &str) -> Vec<String> {
 
 fn rfc_1035_label_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 63);
-    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !is_word(name, b"-") || has_upper(name) {
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !is_dns_part(name) {
         errors.push(format!(
             "{RFC_1035_LABEL} (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
         ));
@@ -144,8 +143,4 @@ fn config_key_errors(key: &str) -> Vec<String> {
 
 fn too_long(name: &str, max_length: usize) -> Vec<String> {
     if name.len() > max_length { vec![format!("must be no more than {max_length} characters")] } else { Vec::new() }
-}
-
-fn has_upper(text: &str) -> bool {
-    text.bytes().any(|byte| byte.is_ascii_uppercase())
 }

@@ -56,11 +56,7 @@ fn prefix_faults(prefix: &str) -> Vec<String> {
     if prefix.len() > LONGEST {
         faults.push(format!("prefix part must be no more than {LONGEST} bytes"));
     }
-    let is_part = |part: &str| {
-        let letters = part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-        letters && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-')
-    };
-    if !prefix.split('.').all(is_part) {
+    if !prefix.split('.').all(is_dns_part) {
         faults.push(format!("prefix part {SUBDOMAIN}"));
     }
     faults
@@ -82,9 +78,25 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 /// The characters that label values and the names in label keys can contain, except for letters and digits.
 const OTHERS: &[u8] = b"-_.";
 
+/// Returns `true` if `text` is a DNS label of at most 63 bytes, such as the name of a namespace.
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= LONGEST && is_dns_part(text)
+}
+
+/// Returns `true` if `text` is a DNS subdomain of at most 253 bytes, such as the name of most objects.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_part)
+}
+
+/// Returns `true` if `text` consists of lower-case letters, digits and `-`, and starts and ends with a letter or a
+/// digit.
+pub fn is_dns_part(text: &str) -> bool {
+    !text.is_empty() && is_word(text, b"-") && !text.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
 /// Returns `true` if `text` is empty, or if it contains only ASCII letters, digits and `others`, and its first and last
 /// characters are letters or digits.
-pub fn is_word(text: &str, others: &[u8]) -> bool {
+fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let is_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
     is_edge(bytes.first())

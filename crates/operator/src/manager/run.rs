@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use pintle_controller::{Manager as Engine, ManagerError, ManagerStatus, leader_events};
 use pintle_leaderelect::LeaderElectionConfig;
-use pintle_meta::__private::Mutex;
+use pintle_meta::__private::{Mutex, is_dns_subdomain};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -18,7 +18,7 @@ use crate::controller::Surroundings;
 use crate::debug::Debug;
 use crate::error::OperatorError;
 use crate::serve::{self, Page};
-use crate::{Result, leader_service, names};
+use crate::{Result, leader_service};
 
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
@@ -80,7 +80,7 @@ impl Manager {
         let waits = Waits::default();
         let mut engine = std::mem::take(&mut self.engine).config(self.config.clone());
         if let Some(mut config) = self.election.take() {
-            if !names::is_subdomain(&self.name) {
+            if !is_dns_subdomain(&self.name) {
                 return Err(OperatorError::LeaseName(self.name));
             }
             self.observe(&mut config);
@@ -150,10 +150,10 @@ impl Manager {
     /// Returns the prefix for the Lease names of a sharded controller.
     fn name_of_shards(&self, controller: String) -> Result<String, OperatorError> {
         let name = format!("{}-{controller}", self.name);
-        if names::is_subdomain(&name) {
+        if is_dns_subdomain(&name) {
             return Ok(name);
         }
-        if !names::is_subdomain(&self.name) {
+        if !is_dns_subdomain(&self.name) {
             return Err(OperatorError::LeaseName(self.name.clone()));
         }
         let advice = "use lower case letters, digits, '-' and '.', and end with a letter or digit";
