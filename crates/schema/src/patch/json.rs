@@ -326,21 +326,7 @@ fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)
 }
 
 fn unescape(part: &str) -> String {
-    let mut out = String::with_capacity(part.len());
-    let mut rest = part;
-    while let Some(at) = rest.find('~') {
-        let (before, tail) = rest.split_at(at);
-        out.push_str(before);
-        let (text, skip) = match tail.as_bytes().get(1) {
-            Some(b'1') => ("/", 2),
-            Some(b'0') => ("~", 2),
-            _ => ("~", 1),
-        };
-        out.push_str(text);
-        rest = &tail[skip..];
-    }
-    out.push_str(rest);
-    out
+    part.replace("~1", "/").replace("~0", "~")
 }
 
 /// Parses an index into a list of `length` items. A negative index counts from the end.
