@@ -2,13 +2,14 @@
 
 use std::{fmt, io};
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use serde_json::ser::Formatter;
 
 /// A JSON value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
 pub enum Json {
     /// The value `null`.
     Null,
@@ -20,16 +21,21 @@ pub enum Json {
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// An object with its members in source order. Member names are unique. If a member name occurs several times in
-    /// the source, the last value is kept, as in most parsers.
-    Object(Vec<(String, Json)>),
+    /// An object with its members in source order. If a member name occurs several times in the source, the last value
+    /// is kept, as in most parsers.
+    Object(IndexMap<String, Json>),
 }
 
 impl Json {
+    /// Returns an object with the given members.
+    pub(crate) fn object<const N: usize>(members: [(&str, Json); N]) -> Self {
+        Self::Object(members.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
     /// Returns the member `name` of an object, or `None` if it is absent.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Json> {
-        self.members()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+        self.members()?.get(name)
     }
 
     /// Returns the string, or `None` for other values.
@@ -40,7 +46,7 @@ impl Json {
 
     /// Returns the members of an object, or `None` for other values.
     #[must_use]
-    pub fn members(&self) -> Option<&[(String, Json)]> {
+    pub fn members(&self) -> Option<&IndexMap<String, Json>> {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
@@ -140,9 +146,7 @@ impl PartialEq for Json {
             (Self::Text(a), Self::Text(b)) => a == b,
             (Self::Array(a), Self::Array(b)) => a == b,
             (Self::Number(a), Self::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
-            (Self::Object(a), Self::Object(b)) => {
-                a.len() == b.len() && a.iter().all(|(key, value)| other.member(key) == Some(value))
-            }
+            (Self::Object(a), Self::Object(b)) => a == b,
             _ => false,
         }
     }
@@ -157,88 +161,6 @@ impl fmt::Display for Json {
 impl From<&str> for Json {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
-    }
-}
-
-impl Serialize for Json {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Null => serializer.serialize_unit(),
-            Self::Bool(value) => serializer.serialize_bool(*value),
-            Self::Number(value) => value.serialize(serializer),
-            Self::Text(value) => serializer.serialize_str(value),
-            Self::Array(items) => serializer.collect_seq(items),
-            Self::Object(members) => {
-                let mut map = serializer.serialize_map(Some(members.len()))?;
-                for (key, value) in members {
-                    map.serialize_entry(key, value)?;
-                }
-                map.end()
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
-    }
-}
-
-struct AnyValue;
-
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Number(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::Number(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::Text(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Json, E> {
-        Ok(Json::Text(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = seq.next_element()? {
-            items.push(item);
-        }
-        Ok(Json::Array(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let mut members: Vec<(String, Json)> = Vec::new();
-        while let Some((key, value)) = map.next_entry::<String, Json>()? {
-            match members.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, known)) => *known = value,
-                None => members.push((key, value)),
-            }
-        }
-        Ok(Json::Object(members))
     }
 }
 

@@ -95,7 +95,7 @@ impl Placeholders {
                         ("metadata", Json::Object(inner)) if list => {
                             inner
                                 .iter()
-                                .filter(|(key, _)| key != "resourceVersion")
+                                .filter(|(key, _)| *key != "resourceVersion")
                                 .for_each(|(_, value)| self.learn(value));
                             continue;
                         }
@@ -193,7 +193,7 @@ pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
     let holds = value.member("items").is_some() || value.member("rows").is_some() || kind.ends_with("List");
-    holds && !metadata.iter().any(|(key, _)| key == "name")
+    holds && !metadata.contains_key("name")
 }
 
 fn is_bookmark(value: &Json) -> bool {

@@ -167,7 +167,7 @@ impl Webhooks {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let headers = recorded_headers(request.headers());
         let body = Limited::new(request.into_body(), LARGEST_REVIEW).collect().await.map_err(io::Error::other)?;
-        let review = serde_json::from_slice(&body.to_bytes()).unwrap_or(Json::Object(Vec::new()));
+        let review = serde_json::from_slice(&body.to_bytes()).unwrap_or(Json::object([]));
         let behaviour = self.state().record(Call { path, headers, body: review.clone() });
         sleep(behaviour.delay).await;
         if behaviour.hangs_up {

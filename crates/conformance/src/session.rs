@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use http_body_util::Full;
+use indexmap::IndexMap;
 use serde_json::Number;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -218,18 +219,19 @@ impl<'a> Session<'a> {
         let headers = recorded_headers(streaming.response.headers(), false, |values| Json::Text(values.join(", ")));
         let name = step.stream.clone().context("WATCH without a name")?;
         self.streams.insert(name, Stream::new(streaming));
-        Ok(Json::Object(vec![("status".to_owned(), Json::Number(200.into())), ("headers".to_owned(), headers)]))
+        Ok(Json::object([("status", Json::Number(200.into())), ("headers", headers)]))
     }
 
     async fn read_frames(&mut self, step: &Step) -> anyhow::Result<Json> {
         let name = step.stream.as_deref().unwrap_or_default();
         let stream = self.streams.get_mut(name).with_context(|| format!("stream {name:?} was not opened"))?;
         let frames = stream.take(step, Instant::now() + seconds(step)).await?;
-        let mut answer = vec![("frames".to_owned(), Json::Array(frames))];
+        let frames = Json::Array(frames);
+        self.placeholders.learn(&frames);
+        let mut answer = IndexMap::from([("frames".to_owned(), frames)]);
         if step.end.is_some() || step.frames.is_none() {
-            answer.push(("ended".to_owned(), Json::Bool(stream.ended())));
+            answer.insert("ended".to_owned(), Json::Bool(stream.ended()));
         }
-        self.placeholders.learn(&answer[0].1);
         Ok(Json::Object(answer))
     }
 
@@ -323,29 +325,29 @@ impl<'a> Session<'a> {
         claims.iter().for_each(|claims| self.placeholders.learn(claims));
         let Json::Object(members) = &mut recorded else { return Ok(recorded) };
         members.extend(claims.map(|claims| ("claims".to_owned(), claims)));
-        if let Some((_, Json::Object(headers))) = members.iter_mut().find(|(name, _)| name == "headers") {
-            headers.retain(|(name, _)| !step.without.iter().flatten().any(|omitted| omitted == name));
+        if let Some(Json::Object(headers)) = members.get_mut("headers") {
+            headers.retain(|name, _| !step.without.iter().flatten().any(|omitted| omitted == name));
         }
         if step.fill.is_some() {
-            members.retain(|(name, _)| name != "b64");
+            members.shift_remove("b64");
         }
         let Some(only) = &step.only else { return Ok(recorded) };
-        members.retain(|(name, _)| name != "body" && (body.is_some() || name != "b64"));
+        members.retain(|name, _| name != "body" && (body.is_some() || name != "b64"));
         if let Some(body) = body {
-            members.push(("at".to_owned(), self.values_at(only, &body)?));
+            members.insert("at".to_owned(), self.values_at(only, &body)?);
         }
         Ok(recorded)
     }
 
     /// Returns an object that maps each pointer, as written in the case, to its value in the body.
     fn values_at(&self, pointers: &[String], body: &Json) -> anyhow::Result<Json> {
-        let mut at = Vec::new();
+        let mut at = IndexMap::new();
         for pointer in pointers {
             let mut value = body.at(&self.placeholders.fill(pointer)?).cloned().unwrap_or(Json::Null);
             if pointer == "/metadata/resourceVersion" && is_list(body) && value.is_digits() {
                 value = Json::from("<list-rv>");
             }
-            at.push((pointer.clone(), value));
+            at.insert(pointer.clone(), value);
         }
         Ok(Json::Object(at))
     }
@@ -384,13 +386,13 @@ fn recorded_response(answer: &Answer, all_headers: bool) -> Json {
             Json::Array(values.into_iter().map(Json::Text).collect())
         }
     });
-    let status = ("status".to_owned(), Json::Number(answer.status.into()));
-    let mut members = vec![status, ("headers".to_owned(), headers)];
+    let status = Json::Number(answer.status.into());
+    let mut members = IndexMap::from([("status".to_owned(), status), ("headers".to_owned(), headers)]);
     if let Json::Object(content) = content(answer) {
         members.extend(content);
     }
     if all_headers && answer.body.starts_with(b"{\n") {
-        members.push(("indented".to_owned(), Json::Bool(true)));
+        members.insert("indented".to_owned(), Json::Bool(true));
     }
     Json::Object(members)
 }
@@ -406,11 +408,11 @@ fn content(answer: &Answer) -> Json {
     } else if kind.contains("protobuf") {
         ("b64", Json::Text(STANDARD.encode(&answer.body)))
     } else if answer.body.is_empty() {
-        return Json::Object(Vec::new());
+        return Json::object([]);
     } else {
         ("text", text())
     };
-    Json::Object(vec![(name.to_owned(), content)])
+    Json::object([(name, content)])
 }
 
 fn recorded_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Json) -> Json {

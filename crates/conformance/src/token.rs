@@ -16,10 +16,10 @@ pub(crate) fn claims(token: &str) -> anyhow::Result<Json> {
     let header = parts.next().context("the token has no header")??;
     let claims = parts.next().context("the token has no claims")??;
     let issued_at = claims.member("iat").and_then(number);
-    let mut names: Vec<String> = header.members().unwrap_or_default().iter().map(|(name, _)| name.clone()).collect();
+    let mut names: Vec<String> = header.members().into_iter().flatten().map(|(name, _)| name.clone()).collect();
     names.sort();
     let names = Json::Array(names.into_iter().map(Json::Text).collect());
-    Ok(Json::Object(vec![("header".to_owned(), names), ("claims".to_owned(), with_relative_times(&claims, issued_at))]))
+    Ok(Json::object([("header", names), ("claims", with_relative_times(&claims, issued_at))]))
 }
 
 fn number(value: &Json) -> Option<i64> {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http_body_util::Full;
+use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer};
 
 use super::convert::{Operation, convert};
@@ -65,8 +66,7 @@ pub(super) fn parse(webhooks: &Json) -> anyhow::Result<BTreeMap<String, Vec<Arc<
 
 impl Behaviour {
     pub(super) fn allowing() -> Self {
-        let allowed = vec![("allowed".to_owned(), Json::Bool(true))];
-        Self { response: Some(Json::Object(allowed)), ..Self::default() }
+        Self { response: Some(Json::object([("allowed", Json::Bool(true))])), ..Self::default() }
     }
 
     pub(super) fn missing() -> Self {
@@ -95,7 +95,7 @@ impl Behaviour {
 
     fn answer(&self, review: &Json) -> Json {
         let part = |pointer: &str| review.at(pointer).cloned().unwrap_or(Json::Null);
-        let mut response = vec![("uid".to_owned(), part("/request/uid"))];
+        let mut response = IndexMap::from([("uid".to_owned(), part("/request/uid"))]);
         if let Some(versions) = &self.convert {
             let wanted = review.at("/request/desiredAPIVersion").and_then(Json::text).unwrap_or_default();
             let version = wanted.rsplit('/').next().unwrap_or_default();
@@ -104,33 +104,25 @@ impl Behaviour {
                 Some(Json::Array(objects)) => objects.iter().map(|one| convert(one, wanted, operations)).collect(),
                 _ => Vec::new(),
             };
-            let success = Json::Object(vec![("status".to_owned(), Json::from("Success"))]);
-            response.extend([("result".to_owned(), success), ("convertedObjects".to_owned(), Json::Array(objects))]);
+            let success = Json::object([("status", Json::from("Success"))]);
+            response.insert("result".to_owned(), success);
+            response.insert("convertedObjects".to_owned(), Json::Array(objects));
         }
-        overlay(&mut response, self.response.as_ref().map(|members| fill(members, review)));
+        if let Some(Json::Object(members)) = self.response.as_ref().map(|members| fill(members, review)) {
+            response.extend(members);
+        }
         if let Some(patch) = &self.patch {
             let encoded = STANDARD.encode(fill(patch, review).as_sent());
-            overlay(&mut response, Some(Json::Object(vec![("patch".to_owned(), Json::Text(encoded))])));
-            if !response.iter().any(|(name, _)| name == "patchType") {
-                response.push(("patchType".to_owned(), Json::from("JSONPatch")));
-            }
+            response.insert("patch".to_owned(), Json::Text(encoded));
+            response.entry("patchType".to_owned()).or_insert_with(|| Json::from("JSONPatch"));
         }
         let names = ["apiVersion", "kind"];
-        let mut answer: Vec<_> = names.map(|name| (name.to_owned(), part(name))).into();
-        answer.push(("response".to_owned(), Json::Object(response)));
-        overlay(&mut answer, self.review.as_ref().map(|members| fill(members, review)));
-        Json::Object(answer)
-    }
-}
-
-/// Adds members to `members`, replacing existing members with the same name.
-fn overlay(members: &mut Vec<(String, Json)>, with: Option<Json>) {
-    let Some(Json::Object(with)) = with else { return };
-    for (name, value) in with {
-        match members.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = value,
-            None => members.push((name, value)),
+        let mut answer = IndexMap::from(names.map(|name| (name.to_owned(), part(name))));
+        answer.insert("response".to_owned(), Json::Object(response));
+        if let Some(Json::Object(members)) = self.review.as_ref().map(|members| fill(members, review)) {
+            answer.extend(members);
         }
+        Json::Object(answer)
     }
 }
 

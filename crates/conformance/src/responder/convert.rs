@@ -71,11 +71,7 @@ fn put(value: &mut Json, pointer: &str, new: Json) {
     let mut place = value;
     for name in names(pointer) {
         let Json::Object(members) = place else { return };
-        let index = members.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-            members.push((name, Json::Object(Vec::new())));
-            members.len() - 1
-        });
-        place = &mut members[index].1;
+        place = members.entry(name).or_insert_with(|| Json::object([]));
     }
     *place = new;
 }
@@ -86,11 +82,10 @@ fn take(value: &mut Json, pointer: &str) -> Option<Json> {
     let mut place = value;
     for name in names {
         let Json::Object(members) = place else { return None };
-        place = members.iter_mut().find(|(known, _)| *known == name).map(|(_, value)| value)?;
+        place = members.get_mut(&name)?;
     }
     let Json::Object(members) = place else { return None };
-    let index = members.iter().position(|(known, _)| *known == last)?;
-    Some(members.remove(index).1)
+    members.shift_remove(&last)
 }
 
 fn names(pointer: &str) -> impl Iterator<Item = String> {

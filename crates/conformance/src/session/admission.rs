@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use indexmap::IndexMap;
 use tokio::time::{Instant, sleep};
 
 use super::{Session, content, request};
@@ -91,20 +92,20 @@ impl Session<'_> {
         let mut kept: Vec<Json> = Vec::new();
         for call in calls {
             self.placeholders.learn(&call.body);
-            let mut members = vec![("path".to_owned(), Json::Text(call.path))];
+            let mut members = IndexMap::from([("path".to_owned(), Json::Text(call.path))]);
             if matches!(step.headers, Some(StepHeaders::Recorded(true))) {
-                members.push(("headers".to_owned(), call.headers));
+                members.insert("headers".to_owned(), call.headers);
             }
-            members.push(match &step.only {
-                Some(only) => ("at".to_owned(), self.values_at(only, &call.body)?),
-                None => ("body".to_owned(), call.body),
-            });
+            match &step.only {
+                Some(only) => members.insert("at".to_owned(), self.values_at(only, &call.body)?),
+                None => members.insert("body".to_owned(), call.body),
+            };
             let call = Json::Object(members);
             if step.distinct != Some(true) || !kept.contains(&call) {
                 kept.push(call);
             }
         }
-        Ok(Json::Object(vec![("calls".to_owned(), Json::Array(kept))]))
+        Ok(Json::object([("calls", Json::Array(kept))]))
     }
 }
 

@@ -158,13 +158,9 @@ fn with_status(body: &Json) -> Json {
 /// values on the path that are not objects.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
-    let mut members = body.members().unwrap_or_default().to_vec();
-    let inner = body.member(first).cloned().unwrap_or(Json::Null);
-    let inner = set(&inner, rest, value);
-    match members.iter_mut().find(|(key, _)| key == first) {
-        Some((_, known)) => *known = inner,
-        None => members.push(((*first).to_owned(), inner)),
-    }
+    let mut members = body.members().cloned().unwrap_or_default();
+    let inner = set(members.get(*first).unwrap_or(&Json::Null), rest, value);
+    members.insert((*first).to_owned(), inner);
     Json::Object(members)
 }
 

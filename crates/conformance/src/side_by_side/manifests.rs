@@ -44,6 +44,12 @@ pub(super) struct Manifests {
     pub(super) skipped: Vec<String>,
 }
 
+/// Parses a document. Keys that are numbers become strings, as in kubectl.
+fn parse(document: serde_yaml::Deserializer<'_>) -> anyhow::Result<Json> {
+    let document = serde_yaml::Value::deserialize(document)?;
+    Ok(serde_json::from_str(&serde_json::to_string(&document)?)?)
+}
+
 /// Reads all `.yaml`, `.yml` and `.json` files in a folder and its subfolders. Each item of a `List` is a separate
 /// document.
 ///
@@ -68,7 +74,7 @@ impl Manifests {
     fn add(&mut self, file: &str, bytes: &[u8]) {
         for (index, document) in serde_yaml::Deserializer::from_slice(bytes).enumerate() {
             let place = format!("{file}#{}", index + 1);
-            match Json::deserialize(document) {
+            match parse(document) {
                 Ok(Json::Null) => {}
                 Ok(body) => self.add_body(place, body),
                 Err(why) => {
