@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use jiff::civil;
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 
 use crate::error::Failure;
 
@@ -78,13 +78,13 @@ impl Timestamp {
             return None;
         }
         let nanos = fraction.map_or(Some(0), parse_fraction)?;
-        let seconds = date * 86_400 + hour * 3600 + minute * 60 + second - i64::from(offset);
+        let seconds = date + hour * 3600 + minute * 60 + second - i64::from(offset);
         Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
     }
 
     /// Parses a date. Returns the start of the day in UTC.
     pub(crate) fn parse_date(text: &str) -> Option<Self> {
-        Some(Self { seconds: parse_date(text)? * 86_400, nanos: 0, offset: 0 })
+        Some(Self { seconds: parse_date(text)?, nanos: 0, offset: 0 })
     }
 
     /// Returns the seconds since 1970.
@@ -153,57 +153,29 @@ impl Timestamp {
 /// The maximum absolute value of a numeric offset, in seconds: about a thousand years.
 const MAX_OFFSET: i64 = 31_556_952_000;
 
+/// A date and a clock time in the Gregorian calendar.
 pub(crate) struct Civil {
     pub(crate) year: i64,
-    pub(crate) month: i64,
-    pub(crate) day: i64,
-    /// The number of days since January 1 of the year.
-    pub(crate) day_of_year: i64,
-    /// The number of days since Sunday.
-    pub(crate) weekday: i64,
-    pub(crate) hour: i64,
-    pub(crate) minute: i64,
-    pub(crate) second: i64,
+    /// The date and clock time, but moved to the years 1970 to 2369. jiff has no years after 9999, and the calendar
+    /// repeats every 400 years.
+    pub(crate) in_cycle: civil::DateTime,
 }
 
 impl Civil {
-    /// Converts seconds since 1970 to a date and a clock time in the Gregorian calendar.
     fn at(seconds: i64) -> Self {
-        let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        // In this computation, a year starts in March, so that the leap day is the last day of the year. An era has 400
-        // years.
-        let shifted = days + 719_468;
-        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let from_march = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * from_march + 2) / 5 + 1;
-        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-        let year = year_of_era + era * 400 + i64::from(month <= 2);
-        Self {
-            year,
-            month,
-            day,
-            day_of_year: days - first_day(year),
-            weekday: (days + 4).rem_euclid(7),
-            hour: clock / 3_600,
-            minute: clock / 60 % 60,
-            second: clock % 60,
-        }
+        const CYCLE: i64 = 146_097 * 86_400;
+        let in_cycle = jiff::Timestamp::from_second(seconds.rem_euclid(CYCLE)).unwrap_or_default();
+        let in_cycle = Offset::UTC.to_datetime(in_cycle);
+        Self { year: i64::from(in_cycle.year()) + seconds.div_euclid(CYCLE) * 400, in_cycle }
     }
-}
-
-/// Returns the number of days from 1970-01-01 to January 1 of a year.
-fn first_day(year: i64) -> i64 {
-    let before = year - 1;
-    before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
 }
 
 /// Writes the timestamp in RFC 3339 format. Trailing zeros of the fraction are omitted.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Civil { year, month, day, hour, minute, second, .. } = Civil::at(self.seconds + i64::from(self.offset));
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        let Civil { year, in_cycle: time } = Civil::at(self.seconds + i64::from(self.offset));
+        write!(f, "{year:04}-{:02}-{:02}", time.month(), time.day())?;
+        write!(f, "T{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())?;
         if self.nanos != 0 {
             write!(f, ".{}", format!("{:09}", self.nanos).trim_end_matches('0'))?;
         }
@@ -223,7 +195,7 @@ fn part(text: &str, length: std::ops::RangeInclusive<usize>, max: i64) -> Option
     (value <= max).then_some(value)
 }
 
-/// Returns the number of days between 1970-01-01 and a date.
+/// Parses a date. Returns the seconds from 1970 to the start of the day in UTC.
 fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
     let mut next = |length: usize| part(parts.next()?, length..=length, 9999);
@@ -232,7 +204,7 @@ fn parse_date(text: &str) -> Option<i64> {
         return None;
     }
     let date = civil::Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
-    Some(first_day(year) + i64::from(date.day_of_year()) - 1)
+    Some(date.duration_since(civil::date(1970, 1, 1)).as_secs())
 }
 
 fn parse_offset(text: &str) -> Option<i32> {

@@ -8,11 +8,13 @@ use crate::value::Value;
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "getFullYear" => |meter, args| civil(meter, args, |time, _| time.year),
-        "getMonth" => |meter, args| civil(meter, args, |time, _| time.month - 1),
-        "getDayOfYear" => |meter, args| civil(meter, args, |time, _| time.day_of_year),
-        "getDayOfMonth" => |meter, args| civil(meter, args, |time, _| time.day - 1),
-        "getDate" => |meter, args| civil(meter, args, |time, _| time.day),
-        "getDayOfWeek" => |meter, args| civil(meter, args, |time, _| time.weekday),
+        "getMonth" => |meter, args| civil(meter, args, |time, _| i64::from(time.in_cycle.month()) - 1),
+        "getDayOfYear" => |meter, args| civil(meter, args, |time, _| i64::from(time.in_cycle.day_of_year()) - 1),
+        "getDayOfMonth" => |meter, args| civil(meter, args, |time, _| i64::from(time.in_cycle.day()) - 1),
+        "getDate" => |meter, args| civil(meter, args, |time, _| i64::from(time.in_cycle.day())),
+        "getDayOfWeek" => {
+            |meter, args| civil(meter, args, |time, _| time.in_cycle.weekday().to_sunday_zero_offset().into())
+        }
         "getHours" => hours,
         "getMinutes" => minutes,
         "getSeconds" => seconds,
@@ -39,21 +41,21 @@ fn civil<'a>(meter: &mut Meter, args: &[Value<'a>], part: impl FnOnce(Civil, u32
 fn hours<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Duration(nanos)] => Some(Ok(Value::Int(nanos / 3_600_000_000_000))),
-        _ => civil(meter, args, |time, _| time.hour),
+        _ => civil(meter, args, |time, _| time.in_cycle.hour().into()),
     }
 }
 
 fn minutes<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Duration(nanos)] => Some(Ok(Value::Int(nanos / 60_000_000_000))),
-        _ => civil(meter, args, |time, _| time.minute),
+        _ => civil(meter, args, |time, _| time.in_cycle.minute().into()),
     }
 }
 
 fn seconds<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::Duration(nanos)] => Some(Ok(Value::Int(nanos / 1_000_000_000))),
-        _ => civil(meter, args, |time, _| time.second),
+        _ => civil(meter, args, |time, _| time.in_cycle.second().into()),
     }
 }
 
