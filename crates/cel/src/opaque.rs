@@ -11,11 +11,11 @@ pub(crate) mod url;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use self::semver::Version;
 use authorizer::{Authorization, Decision};
 use cidr::Cidr;
 use named_format::NamedFormat;
 use quantity::Quantity;
-use semver::Version;
 use url::Url;
 
 use crate::types::Type;

@@ -13,9 +13,9 @@ pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "semver" => semver,
         "isSemver" => is_semver,
-        "major" => |_, args| number(args, |version| version.major),
-        "minor" => |_, args| number(args, |version| version.minor),
-        "patch" => |_, args| number(args, |version| version.patch),
+        "major" => |_, args| number(args, |version| version.parts.major),
+        "minor" => |_, args| number(args, |version| version.parts.minor),
+        "patch" => |_, args| number(args, |version| version.parts.patch),
         _ => return None,
     })
 }

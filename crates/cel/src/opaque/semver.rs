@@ -3,24 +3,15 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use semver::{BuildMetadata, Prerelease};
+
 use crate::go_text::quoted;
 
 /// A semantic version.
 #[derive(Clone, Debug)]
 pub struct Version {
-    pub(crate) major: u64,
-    pub(crate) minor: u64,
-    pub(crate) patch: u64,
-    prerelease: Vec<Part>,
-    build: Vec<String>,
+    pub(crate) parts: semver::Version,
     length: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    // This variant is first, because numbers sort before texts.
-    Number(u64),
-    Text(String),
 }
 
 impl Version {
@@ -30,30 +21,13 @@ impl Version {
     }
 
     pub(crate) fn cmp(&self, other: &Self) -> Ordering {
-        let numbers = |version: &Self| (version.major, version.minor, version.patch);
-        let prerelease = || match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
-            (true, false) => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            _ => self.prerelease.cmp(&other.prerelease),
-        };
-        numbers(self).cmp(&numbers(other)).then_with(prerelease)
+        self.parts.cmp_precedence(&other.parts)
     }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
-        for (index, part) in self.prerelease.iter().enumerate() {
-            f.write_str(if index == 0 { "-" } else { "." })?;
-            match part {
-                Part::Number(number) => write!(f, "{number}")?,
-                Part::Text(text) => f.write_str(text)?,
-            }
-        }
-        for (index, part) in self.build.iter().enumerate() {
-            write!(f, "{}{part}", if index == 0 { "+" } else { "." })?;
-        }
-        Ok(())
+        self.parts.fmt(f)
     }
 }
 
@@ -87,9 +61,11 @@ pub(crate) fn parse(text: &str) -> Result<Version, String> {
     let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
     let (patch, prerelease) = rest.split_once('-').map_or((rest, None), |(patch, parts)| (patch, Some(parts)));
     let patch = component(patch, "patch")?;
-    let prerelease = prerelease.into_iter().flat_map(|parts| parts.split('.')).map(part).collect::<Result<_, _>>()?;
-    let build = build.into_iter().flat_map(|parts| parts.split('.')).map(meta_data).collect::<Result<_, _>>()?;
-    Ok(Version { major, minor, patch, prerelease, build, length: text.len() })
+    prerelease.into_iter().flat_map(|parts| parts.split('.')).try_for_each(check_part)?;
+    build.into_iter().flat_map(|parts| parts.split('.')).try_for_each(check_meta_data)?;
+    let pre = Prerelease::new(prerelease.unwrap_or_default()).map_err(|error| error.to_string())?;
+    let build = BuildMetadata::new(build.unwrap_or_default()).map_err(|error| error.to_string())?;
+    Ok(Version { parts: semver::Version { major, minor, patch, pre, build }, length: text.len() })
 }
 
 fn is_number(text: &str) -> bool {
@@ -118,22 +94,22 @@ fn component(text: &str, name: &str) -> Result<u64, String> {
     uint(text)
 }
 
-fn part(text: &str) -> Result<Part, String> {
+fn check_part(text: &str) -> Result<(), String> {
     match text {
         "" => Err("Prerelease is empty".into()),
         _ if is_number(text) && text.len() > 1 && text.starts_with('0') => {
             Err(format!("Numeric PreRelease version must not contain leading zeroes {}", quoted(text)))
         }
-        _ if is_number(text) => uint(text).map(Part::Number),
-        _ if is_word(text) => Ok(Part::Text(text.into())),
+        _ if is_number(text) => uint(text).map(drop),
+        _ if is_word(text) => Ok(()),
         _ => Err(format!("Invalid character(s) found in prerelease {}", quoted(text))),
     }
 }
 
-fn meta_data(text: &str) -> Result<String, String> {
+fn check_meta_data(text: &str) -> Result<(), String> {
     match text {
         "" => Err("Build meta data is empty".into()),
-        _ if is_word(text) => Ok(text.into()),
+        _ if is_word(text) => Ok(()),
         _ => Err(format!("Invalid character(s) found in build meta data {}", quoted(text))),
     }
 }
