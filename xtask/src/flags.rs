@@ -98,8 +98,8 @@ pub(crate) struct Conformance {
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// Further flags of the replay program, after all other flags: --url, --token, --ca, --insecure, --verbose,
-    /// --at-once, --update, --cases, --tsv, --pack. `cargo run --package pintle-conformance -- --help` describes
-    /// these flags.
+    /// --at-once, --update, --cases, --pack. `cargo run --package pintle-conformance -- --help` describes these
+    /// flags.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, conflicts_with_all = ["client", "fleet", "clients"])]
     pub(crate) replay: Vec<OsString>,
 }

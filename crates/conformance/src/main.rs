@@ -3,7 +3,6 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program writes to a terminal")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -46,9 +45,6 @@ struct Flags {
     /// Folder of the cases [default: the packed cases].
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
-    /// Write one line per case: name, verdict, seconds, first difference.
-    #[arg(long, value_name = "FILE")]
-    tsv: Option<PathBuf>,
     /// Send the manifests below DIR to the new server at --url and to the embedded server, and compare the responses.
     #[arg(long, value_name = "DIR", requires = "url")]
     compare: Option<PathBuf>,
@@ -106,9 +102,6 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
     }
     report(&verdicts);
     println!("{} cases in {:.1} s", verdicts.len(), started.elapsed().as_secs_f64());
-    if let Some(file) = &flags.tsv {
-        std::fs::write(file, tsv(&verdicts)).with_context(|| format!("writing {}", file.display()))?;
-    }
     let failed = names(verdicts.iter().filter(|verdict| !verdict.passes()));
     if checks_list { check_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
 }
@@ -247,17 +240,6 @@ fn report(verdicts: &[Verdict]) {
     for (area, [pass, words, fail]) in areas {
         println!("{area:14} {pass} pass, {words} pass with different wording, {fail} fail");
     }
-}
-
-fn tsv(verdicts: &[Verdict]) -> String {
-    let mut text = String::new();
-    for verdict in verdicts {
-        let first =
-            verdict.differences.iter().find(|difference| !difference.is_wording).or(verdict.differences.first());
-        let first = first.map(ToString::to_string).unwrap_or_default().replace(['\t', '\n'], " ");
-        let _ = writeln!(text, "{}\t{}\t{:.2}\t{first}", verdict.name, verdict.state(), verdict.took.as_secs_f64());
-    }
-    text
 }
 
 fn names<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> BTreeSet<String> {

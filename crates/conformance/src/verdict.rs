@@ -1,7 +1,7 @@
 //! Runs many cases concurrently and returns a verdict for each case.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -34,8 +34,6 @@ pub struct Target {
 pub struct Verdict {
     /// The name of the case.
     pub name: String,
-    /// How long the case ran.
-    pub took: Duration,
     /// All differences from the recorded responses, including differences in wording.
     pub differences: Vec<Difference>,
 }
@@ -79,7 +77,6 @@ pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) 
         let (server, places) = (server.clone(), places.clone());
         running.spawn(async move {
             let _place = places.acquire().await;
-            let started = Instant::now();
             let differences = match session::run(&server, &case).await {
                 Ok(ran) => compare(&case.steps, &ran),
                 Err(error) => vec![Difference {
@@ -89,7 +86,7 @@ pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) 
                     is_wording: false,
                 }],
             };
-            Verdict { name: case.name, took: started.elapsed(), differences }
+            Verdict { name: case.name, differences }
         });
     }
     let mut verdicts = Vec::new();
