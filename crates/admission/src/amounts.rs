@@ -10,7 +10,7 @@ use pintle_schema::quantity::Quantity;
 pub struct Amounts(pub BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads the quantities at a JSON pointer, or returns no quantities if the object has no value there.
+    /// Reads the quantities at a JSON pointer. Returns no quantities if the object has no value at the pointer.
     pub fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -45,7 +45,7 @@ impl Amounts {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Copies each quantity from `other` that is absent here, or that is greater than the quantity here.
+    /// Copies each quantity from `other` that is absent in `self`, or greater than the quantity in `self`.
     pub fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {

@@ -1,13 +1,13 @@
 //! The rules of admission plugins: limit ranges, resource quotas, Pod Security Standards, and CEL policies.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
-//! - [`limits`], [`quota`] and [`pod_security`] check the write of an object ([`Attempt`]).
+//! - [`limits`], [`quota`] and [`pod_security`] check the writes of objects. An [`Attempt`] describes such a write.
 //! - [`policy`] compiles ([`CompiledPolicy`](policy::CompiledPolicy)), matches and evaluates admission policies.
 //!
-//! All functions are pure: they take JSON values and return a result or the violations of a rule. The registry in
-//! `pintle-apiserver` reads the store, updates quota usage, and calls the plugins in order. Start reading with
-//! `limits.rs`.
+//! The functions have no side effects: they take JSON values and return a result or the violations of a rule. The
+//! registry in `pintle-apiserver` reads the store, updates quota usage, and calls the plugins in order. To read the
+//! code, start with `limits.rs`.
 //!
 //! ```
 //! use pintle_admission::Attempt;

@@ -33,7 +33,7 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers that do not specify them. Records the added defaults in an
+/// Sets default requests and limits for containers that do not specify them, and records these defaults in an
 /// annotation of the pod.
 pub fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());

@@ -1,4 +1,4 @@
-//! Reads a namespace's Pod Security Standards from its labels, and checks pods against them.
+//! Reads the Pod Security Standards of a namespace from its labels, and checks pods against these standards.
 
 mod baseline;
 mod pod_view;
@@ -25,10 +25,10 @@ pub enum Level {
     Restricted,
 }
 
-/// A standard's version.
+/// The version of a Pod Security Standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// The standard of Kubernetes 1.x, where x is this number.
+    /// The version of the standard in the Kubernetes release 1.x, where x is this number.
     Minor(u64),
     Latest,
 }
@@ -66,8 +66,8 @@ struct Control {
 }
 
 impl Policy {
-    /// Reads a namespace's policy, and returns it with an error for each invalid label. `label` returns the value of
-    /// the label with the given key. An invalid level in the `enforce` label selects the strictest level.
+    /// Reads a namespace's policy, and returns the policy and an error for each invalid label. `label` must return the
+    /// value of the label with the given key. An invalid level in the `enforce` label selects the strictest level.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";

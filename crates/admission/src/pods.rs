@@ -1,4 +1,4 @@
-//! A pod's total resources.
+//! Computes a pod's total resources.
 
 use pintle_json::Json;
 

@@ -1,7 +1,7 @@
 //! Admission policies in CEL: their environments, compilation, matching and evaluation.
 //!
-//! All functions are pure. The registry of `pintle-apiserver` reads the policies, bindings and
-//! parameters from the store. Error messages are the same as in kube-apiserver.
+//! The functions have no side effects. The registry of `pintle-apiserver` reads the policies, bindings and parameters
+//! from the store. Error messages are the same as in kube-apiserver.
 
 mod compile;
 mod environment;

@@ -16,8 +16,8 @@ use crate::amounts::Amounts;
 
 pub use usage::applies;
 
-/// Checks whether a quota rejects the write, without computing the usage. Returns an error with the reason for a
-/// rejection.
+/// Checks whether a quota rejects the write, without computing the usage. If the quota rejects the write, returns an
+/// error with the reason.
 pub fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);

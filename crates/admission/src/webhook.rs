@@ -1,6 +1,6 @@
 //! Writes reviews for admission and conversion webhooks, and checks the responses.
 //!
-//! All functions are pure. `pintle-apiserver` sends these reviews. Error messages are the same as in
+//! The functions have no side effects: `pintle-apiserver` sends the reviews. Error messages are the same as in
 //! kube-apiserver.
 
 mod admission_review;

@@ -1,5 +1,5 @@
-//! The approval annotation, which definitions in API groups of the Kubernetes project must have. The annotation's value
-//! is either the URL of an API review or the reason why there was no review.
+//! The approval annotation, which definitions in API groups of the Kubernetes project must have. Its value is the URL
+//! of an API review, or the reason why there was no review.
 
 use std::mem::discriminant;
 

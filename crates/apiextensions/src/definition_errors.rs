@@ -1,5 +1,5 @@
-//! Validates definitions. An error in every version is reported once, with the path of a v1beta1 field such as
-//! `spec.validation`. In v1beta1, such fields applied to all versions.
+//! Validates definitions. An error in every version is reported once, with the path of a v1beta1 field that applied to
+//! all versions, such as `spec.validation`.
 
 mod branches;
 mod children;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The path from an object's root to a value. Only error messages convert a path to a string, because it can be as
-/// long as the object.
+/// The path from an object's root to a value. Because a path can be as long as the object, only error messages convert
+/// it to a string.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldPath<'a> {
     /// The path of the root value, which is empty if the root is a complete API object.

@@ -7,10 +7,10 @@ use pintle_json::Json;
 pub enum Hop {
     /// A member of an object.
     Member(String),
-    /// A list item. A negative index counts from the end of the list.
+    /// The list item at this index. A negative index counts from the end of the list.
     Item(i64),
-    /// The list items from a start index up to, but excluding, an end index. A negative index of a slice counts from
-    /// the end of the list.
+    /// The list items from a start index up to, but excluding, an end index. Negative indices count from the end of the
+    /// list.
     Slice(Option<i64>, Option<i64>),
     /// All list items, or all values of an object.
     All,

@@ -1,15 +1,15 @@
 //! Custom resource definitions, and the kinds that they define.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
-//! - [`settle`] implements kube-apiserver's naming and establishing controllers: it accepts names and establishes
-//!   definitions.
+//! - [`settle`] accepts the names of a definition and establishes the definition, like kube-apiserver's naming and
+//!   establishing controllers.
 //! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and
 //!   validates objects with the definition's schema, and evaluates the schema's CEL rules.
 //! - [`with_definition_strategy`] adds the strategy of the kind CustomResourceDefinition.
 //! - [`rule_costs`] estimates the costs of CEL rules ([`RuleCost`]).
 //!
-//! The crate does not access a store and does not run controllers. Start reading with `custom_strategy.rs`.
+//! The crate does not access a store and does not run controllers. To read the code, start with `custom_strategy.rs`.
 //!
 //! ```
 //! use pintle_json::json;
@@ -64,7 +64,7 @@ pub fn with_definition_strategy(builtin: Kinds) -> Kinds {
     builtin.with_strategy("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
-/// The store name of definitions.
+/// The store name of CustomResourceDefinitions.
 pub const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Returns the name of a kind's definition.
@@ -79,8 +79,7 @@ pub fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
-/// Returns the store name of a definition's custom resources. This store name differs from the store names of all
-/// built-in kinds.
+/// Returns the store name of a definition's custom resources, which differs from the store names of all built-in kinds.
 pub fn stored_as(group: &str, plural: &str) -> pintle_meta::GroupResource {
     pintle_meta::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }

@@ -61,8 +61,8 @@ impl DefinitionNames {
 /// definition with its new status, or `None` if the status did not change.
 ///
 /// `taken` contains the names that are accepted for other definitions in the group. A definition that requests one of
-/// these names has a naming conflict. `now` becomes the transition time of changed conditions, in the format of
-/// metadata timestamps.
+/// these names has a naming conflict. `now`, in the format of metadata timestamps, becomes the transition time of
+/// changed conditions.
 pub fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
     let taken = if has_accepted_names(definition) { &none } else { taken };
@@ -75,8 +75,8 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns `true` if all requested names are accepted. The caller does not have to check for conflicts, because
-/// accepted names are reserved for their definition.
+/// Returns `true` if all requested names are accepted. Accepted names are reserved for their definition, so the caller
+/// does not have to check for conflicts.
 pub fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }

@@ -106,7 +106,7 @@ impl Patterns {
         self.by_text.keys().map(|text| weight(text)).sum()
     }
 
-    /// Fails if the pattern is invalid or exceeds the definition's remaining pattern budget.
+    /// Returns an error if the pattern is invalid or exceeds the definition's remaining pattern budget.
     pub(super) fn check(&mut self, pattern: &str) -> Result<(), String> {
         if let Some(known) = self.checked.get(pattern) {
             return known.clone();

@@ -1,4 +1,4 @@
-//! Finds the values that an update does not change. An update does not fail because of errors in unchanged values.
+//! Finds the values that an update does not change, because errors in unchanged values do not make the update fail.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Estimates the cost of validating a custom resource. The server offloads the validation of bodies with a high cost.
+//! Estimates the cost of validating a custom resource. The server offloads validations with a high cost.
 
 use pintle_json::Json;
 

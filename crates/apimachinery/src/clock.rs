@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// A wall clock that advances with tokio's clock, and stops while a test pauses it.
+/// A wall clock that advances with tokio's clock, and stops while a test pauses tokio's clock.
 #[derive(Debug)]
 pub struct Clock {
     origin: Instant,
@@ -35,7 +35,7 @@ impl Clock {
         self.wall.saturating_add(elapsed.saturating_add(skew)).unwrap_or(self.wall)
     }
 
-    /// Returns the current time in the timestamp format of objects.
+    /// Returns the current time as an object timestamp.
     pub fn now_text(&self) -> String {
         Time(self.now()).to_string()
     }
@@ -46,7 +46,7 @@ impl Clock {
         self.skew_millis.store(millis, Ordering::Relaxed);
     }
 
-    /// Returns the current time plus `after`, in the timestamp format of objects.
+    /// Returns the current time plus `after` as an object timestamp.
     pub fn text_after(&self, after: Duration) -> String {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
         Time(self.now().saturating_add(after).unwrap_or(Timestamp::MAX)).to_string()

@@ -17,8 +17,8 @@ pub struct Context<'a> {
     pub cluster: &'a dyn Cluster,
     /// The requesting user.
     pub user: &'a User,
-    /// Whether the request sets labels. Without labels in the request, objects of some kinds get the labels of their
-    /// pod template.
+    /// Whether the object in the request has labels. Objects of some kinds without labels get the labels of their pod
+    /// template.
     pub has_labels: bool,
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Runs `work` alternately with `parts` items and with four times as many. Returns `true` if the shortest run with
-/// more items takes at most eight times the CPU time of the shortest run with fewer items. A quadratic algorithm would
-/// take sixteen times the CPU time.
+/// Runs `work` alternately with `parts` items and with four times as many. Returns `true` if the shortest run with more
+/// items takes at most eight times the CPU time of the shortest run with fewer items. The time of a quadratic algorithm
+/// would increase sixteen times.
 ///
-/// Each of the two runs is repeated at least three times. Other processes can slow a run down, because they use the
-/// same processor caches. If the times differ too much after three runs, each run is repeated up to twenty times.
+/// Each of the two runs is repeated at least three times, because other processes that use the same processor caches
+/// can slow a run down. If the times differ too much after three repetitions, each run is repeated up to twenty times.
 pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     // Do not measure the first run, because it initializes lazy tables.
     work(parts);
@@ -32,8 +32,8 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns the output of `work`, and the number of times that another task
-/// ran before `work` finished.
+/// Runs `work` on a single-threaded runtime, and returns its output and the number of times that another task ran
+/// before `work` finished.
 pub fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

@@ -14,17 +14,17 @@ use crate::validate::FieldErrors;
 pub struct Failure {
     pub status: Box<Status>,
     /// The body of a plain text response, which the server sends instead of a Status. In kube-apiserver, only the
-    /// outermost request handlers send plain text.
+    /// outermost request handlers send plain text responses.
     pub text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. A handler that runs
-    /// before the API handlers does not negotiate the response format.
+    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. Such a handler does not
+    /// negotiate the response format.
     pub early: bool,
     /// Whether the server must call a webhook before it can process the request. The server does not send this failure
     /// to clients.
     pub waits: bool,
 }
 
-/// The result of processing a request.
+/// The result of processing a request, or of one step of the processing.
 pub type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
@@ -49,8 +49,8 @@ impl Failure {
         failure
     }
 
-    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers
-    /// return this response.
+    /// Creates a 404 failure with a plain text body, like the handlers that run before the API handlers in
+    /// kube-apiserver.
     pub fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
@@ -210,7 +210,7 @@ impl Failure {
         })
     }
 
-    /// Adds details to the failure.
+    /// Adds `details` to the Status of the failure.
     pub fn with(mut self, details: StatusDetails) -> Self {
         self.status.details = Some(details);
         self

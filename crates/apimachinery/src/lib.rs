@@ -1,6 +1,6 @@
 //! The basic types of an API server: objects, field errors, Status failures, and the parts of a request.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
 //! - [`object`] reads and changes Kubernetes objects as JSON values. [`selector`] matches labels against label
 //!   selectors.
@@ -10,9 +10,10 @@
 //! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs of resource requests.
 //! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects, which a store
 //!   implements.
-//! - [`clock`] and [`effort`] are helpers for several crates of the server.
+//! - [`clock`] and [`effort`] contain helpers for several crates of the server.
 //!
-//! The crate contains no kinds and no store, and does no I/O. Start reading with `object.rs` and `failure.rs`.
+//! The crate contains no kinds and no store, and does no I/O. To read the code, start with `object.rs` and
+//! `failure.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::failure::Failure;

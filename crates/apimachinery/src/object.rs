@@ -1,6 +1,6 @@
 //! Functions for API objects as JSON.
 //!
-//! The functions in this module do not panic. Values of unexpected types are ignored, or treated as absent.
+//! The functions in this module do not panic: they ignore values of unexpected types, or treat them as absent.
 
 pub mod metadata;
 mod ordered;
@@ -90,7 +90,7 @@ pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     true
 }
 
-/// Returns one boolean per item, which is `true` if an equal item occurs earlier.
+/// Returns one boolean per item, which is `true` if an equal item precedes the item.
 pub fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()

@@ -20,12 +20,11 @@ const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metad
 /// all items have this member and its values are unique.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
-/// A field that would change. The data values of Secrets are hidden.
+/// A field that would change if the old object were replaced by the new object. The data values of Secrets are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
-    /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by the
-    /// first member of name, type, uid and key that all items have with unique values. If no such member exists, a list
-    /// item is identified by its index.
+    /// The path of the field, such as `spec.template.spec.containers[web].image`. The path identifies a list item by
+    /// its name, type, uid or key, whichever is the first that has a unique value in each item, or by its index.
     pub path: String,
     /// The current value, or `None` if the field is absent.
     pub old: Option<Json>,

@@ -26,7 +26,7 @@ pub enum RequestVerb {
     Watch,
 }
 
-/// The error for an unknown verb.
+/// The error when a verb is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVerb(String);
 

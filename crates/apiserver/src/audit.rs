@@ -1,4 +1,4 @@
-//! The audit of the server, which records each request with its user and result for assertions in tests.
+//! The audit of a server, which records each request with its user and result, so that tests can check them.
 
 mod log;
 
@@ -35,8 +35,8 @@ pub struct AuditRecord {
     /// status. If a request times out, the server adds the record when it stops processing the request, possibly after
     /// the client has received the response.
     pub code: u16,
-    /// The last write that the request made to the store, even if the response is an error. `None` if the request wrote
-    /// nothing, such as a read, a dry run, a rejected request, or an update without changes.
+    /// The last write that the request made to the store, even if the response is an error. `None` means that the
+    /// request wrote nothing, like a read, a dry run, a rejected request, or an update without changes.
     pub committed: Option<Commit>,
     /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
     /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces.
@@ -45,13 +45,13 @@ pub struct AuditRecord {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The requests that a server has answered so far, in response order. Created by
+/// The requests that a server has answered so far, in response order, as returned by
 /// [`ApiServer::audit`](crate::ApiServer::audit). Each filter method, such as [`writes`](Self::writes), keeps only the
 /// matching records.
 ///
-/// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). If requests
-/// are missing from the audit, an assertion could pass by mistake. Therefore, methods that read the records panic if
-/// any request was dropped. To avoid the panic, call [`despite_loss`](Self::despite_loss), or keep only records
+/// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). Methods that
+/// read the records panic if any request was dropped, because an assertion about an incomplete audit could pass by
+/// mistake. To avoid the panic, call [`despite_loss`](Self::despite_loss), or keep only records
 /// [after](Self::committed_after) the last dropped request.
 ///
 /// # Examples
@@ -100,7 +100,7 @@ impl ServerAudit {
         self.lost
     }
 
-    /// Accepts an audit from which requests are missing. After this call, dropped requests do not cause panics.
+    /// Disables the panics for dropped requests.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
@@ -123,38 +123,38 @@ impl ServerAudit {
         self.records().is_empty()
     }
 
-    /// Keeps the records that satisfy `predicate`.
+    /// Keeps only the records for which `predicate` returns `true`.
     pub fn only(mut self, predicate: impl FnMut(&AuditRecord) -> bool) -> Self {
         self.records.retain(predicate);
         self
     }
 
-    /// Keeps the requests that [wrote something](AuditRecord::committed), even if the response is an error.
+    /// Keeps only the requests that [wrote something](AuditRecord::committed), even if the response is an error.
     pub fn writes(self) -> Self {
         self.only(|record| record.committed.is_some())
     }
 
-    /// Keeps the requests of the user with this name.
+    /// Keeps only the requests of the user with this name.
     pub fn by_user(self, name: &str) -> Self {
         self.only(|record| record.user == name)
     }
 
-    /// Keeps the requests whose `User-Agent` begins with `prefix`.
+    /// Keeps only the requests whose `User-Agent` begins with `prefix`.
     pub fn by_user_agent(self, prefix: &str) -> Self {
         self.only(|record| record.user_agent.starts_with(prefix))
     }
 
-    /// Keeps the requests for a resource, given its plural name. Requests for subresources of this resource are included.
+    /// Keeps only the requests for the resource with this plural name, and for its subresources.
     pub fn of(self, group: &str, resource: &str) -> Self {
         self.only(|record| record.group == group && record.resource == resource)
     }
 
-    /// Keeps the requests that arrived after the instant `moment`.
+    /// Keeps only the requests that arrived after `moment`.
     pub fn received_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.received > moment)
     }
 
-    /// Keeps the requests that wrote something after `moment`, even if they arrived earlier.
+    /// Keeps only the requests that wrote something after `moment`, even if they arrived earlier.
     pub fn committed_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
@@ -167,8 +167,8 @@ impl ServerAudit {
         }
     }
 
-    /// Returns the largest number of list requests for any one resource. The lists in each namespace, and
-    /// the lists across all namespaces, are counted separately. Each page of a list counts as one request.
+    /// Counts the list requests for each resource, and returns the largest of these numbers. Lists in different
+    /// namespaces, and lists across all namespaces, are counted separately. Each page of a list counts as one request.
     ///
     /// # Panics
     ///

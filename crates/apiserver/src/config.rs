@@ -30,8 +30,8 @@ use std::time::{Duration, SystemTime};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServerConfig {
-    /// The address to listen on. Default: 127.0.0.1. Without a [token file](Self::token_auth_file), every client that
-    /// can connect to the address is an administrator.
+    /// The address to listen on. Default: 127.0.0.1. If there is no [token file](Self::token_auth_file), every client
+    /// that can connect to the address is an administrator.
     pub bind: IpAddr,
     /// The port to listen on. Default: 0, which selects a free port.
     pub port: u16,
@@ -42,16 +42,17 @@ pub struct ApiServerConfig {
     /// `token,user,uid,"group1,group2"`. The server reads the file once, at startup. Members of `system:masters` have
     /// all permissions. Other users need RBAC roles. By default (`None`), every caller is an administrator.
     ///
-    /// Without a token file, the server rejects requests that may come from web pages of other sites. An `Origin` must
-    /// be the server itself or this machine. Without TLS, the `Host` must be an IP address, `localhost`, one of
-    /// [`allowed_hosts`](Self::allowed_hosts), or a private name. A private name has no dot, or ends in `.internal`,
-    /// `.local` or `.svc`. The server rejects private names in requests from browsers. A request counts as a browser's
-    /// if it has an `Accept-Language`, which Node's `fetch` also sends, or a `User-Agent` that starts with `Mozilla/`.
+    /// Without a token file, the server rejects requests that may come from web pages of other sites. An `Origin`
+    /// header must name the server itself or this machine. Without TLS, the `Host` header must be an IP address,
+    /// `localhost`, one of [`allowed_hosts`](Self::allowed_hosts), or a private name. A private name has no dot, or
+    /// ends in `.internal`, `.local` or `.svc`. The server rejects private names in requests from browsers. A request
+    /// with an `Accept-Language` header, which Node's `fetch` also sends, or with a `User-Agent` that starts with
+    /// `Mozilla/`, is treated as a browser request.
     pub token_auth_file: Option<PathBuf>,
-    /// Other host names of this server, without a port. Default: empty. Set this field only if there is no token file
-    /// and no TLS, and clients use a DNS name of the server. Browsers also need an entry for each private name.
+    /// Other host names of this server, without a port. Default: empty. This field is needed only without a token file
+    /// and TLS, if clients use a DNS name of the server. Browsers also need an entry for each private name.
     pub allowed_hosts: Vec<String>,
-    /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed
+    /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Runs with the same seed
     /// generate the same values. By default (`None`), the server generates random values.
     ///
     /// - Fault rules with a probability also use the seed, or 0 if the seed is `None`.
@@ -65,49 +66,48 @@ pub struct ApiServerConfig {
     /// (`None`), the wall time starts at the machine's current time.
     pub start_time: Option<SystemTime>,
     /// Whether to run long computations on other threads. Default: `true`. If `false`, long computations block the
-    /// thread of the runtime. With `false`, the order of requests does not depend on the speed of other threads, which
-    /// makes tests more reproducible.
+    /// thread of the runtime. The order of requests then does not depend on the speed of other threads, which makes
+    /// tests more reproducible.
     pub offload: bool,
     /// The interval between the bookmarks of a watch, if the client allows bookmarks. Default: one minute. Minimum: one
     /// millisecond.
     pub bookmark_interval: Duration,
-    /// The maximum number of changes that a watcher can lag behind. If a watcher lags further behind, the server closes
-    /// its stream. Changes to other resources do not count. Default: 4096. Minimum: 1.
+    /// The maximum number of changes that a watcher can lag behind before the server closes its stream. Changes to
+    /// other resources do not count. Default: 4096. Minimum: 1.
     ///
     /// All watchers share one copy of the changes, so a slow watcher uses no additional memory. While a watcher reads
-    /// its initial objects, the server keeps a limited number of newer changes for the watcher. If the server must drop
-    /// one of the newer changes, it closes the watcher's stream.
+    /// its initial objects, the server keeps a limited number of newer changes. If the server must drop a change that a
+    /// watcher has not read, it closes the watcher's stream.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
     /// If the server replaces an earlier server, `first_revision` must be higher than every resource version that the
     /// earlier server returned. Clients of the earlier server then receive an "expired" error, and list their objects
-    /// again. With a lower value, a client can start a watch at a version that the new server has not reached yet. Such
-    /// a watch receives no events until the new server passes the start version of the watch.
+    /// again. If `first_revision` is too low, a client can start a watch at a version that the new server has not
+    /// reached yet. Such a watch receives no events until the new server passes the start version of the watch.
     pub first_revision: u64,
     /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes
-    /// up to a thousand changes that are more than five minutes old. The last change of a resource is always kept. If
-    /// the server has dropped a change, watches and lists at resource versions before this change fail.
+    /// up to a thousand changes that are more than five minutes old. The last change of a resource is always kept.
+    /// Watches and lists at resource versions before a removed change fail.
     pub history: usize,
     /// The approximate memory limit, in bytes, for the changes that the server keeps for all resources. Default: 256
     /// MiB. Above the limit, the server drops the oldest changes first, but always keeps the last change of a resource.
-    /// If a watch has not yet read a dropped change, the server closes the watch.
+    /// The server closes watches that have not yet read a dropped change.
     ///
     /// A separate cache contains current and past objects in encodings other than JSON: protobuf, metadata only, and
-    /// table rows. The limit of this cache is half of `history_bytes`. When this cache is full, it first evicts
-    /// encodings that have been used only once. The server encodes an object again when it needs an evicted encoding. A
-    /// list in protobuf contains the length of all objects before the objects, so the server encodes each evicted
-    /// object of the list twice.
+    /// table rows. The limit of this cache is half of `history_bytes`. A full cache first evicts encodings that have
+    /// been used only once. The server encodes an object again when it needs an evicted encoding. For a list in
+    /// protobuf, the server encodes each evicted object twice, because the length of all objects precedes the objects.
     pub history_bytes: usize,
     /// The approximate memory limit, in bytes, for all request bodies that the server is receiving or processing.
     /// Default: 256 MiB. An additional eighth of this limit is reserved for bodies of at most 64 KiB.
     ///
-    /// Above the limit, the server aborts the oldest incomplete body that is larger than 64 KiB. The client receives
-    /// status 429 and should retry after one second. A single body may have at most 3 MiB.
+    /// Above the limit, the server aborts the oldest incomplete body that is larger than 64 KiB. The client of this
+    /// body receives status 429 and should retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
     /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server lowers the maximum to
-    /// half of the open file limit of the process. The other half remains for files and connections outside the server.
-    /// When the maximum is reached, new clients wait until a connection closes.
+    /// half of the open file limit of the process, so that the other half remains for other files and connections. When
+    /// the maximum is reached, new clients wait until a connection closes.
     pub connections: usize,
     /// The optional controllers to run. Default: all. The controllers for
     /// custom resource definitions and for the Service `kubernetes` always run.
@@ -115,25 +115,25 @@ pub struct ApiServerConfig {
     /// Whether to serve coordinated leader election, like a kube-apiserver with the feature gate
     /// `CoordinatedLeaderElection` and the API version `coordination.k8s.io/v1beta1`. Disabled by default, as in
     /// kube-apiserver. If `true`, the server serves LeaseCandidates, and Leases keep `strategy` and `preferredHolder`.
-    /// The server does not assign Leases to candidates. A separate controller must assign the Leases.
+    /// The server does not assign Leases to candidates, so a separate controller must assign them.
     pub coordinated_leader_election: bool,
     /// The addresses of Services, keyed by `namespace/name:port`. Default: empty. The server has no pod network, so it
     /// connects to these addresses when the configuration of a webhook names a Service. The webhook's certificate must
-    /// be valid for `name.namespace.svc`. If the map does not contain a Service, the server does not call its webhooks,
-    /// and adds a warning to the response.
+    /// be valid for `name.namespace.svc`. If the map does not contain a Service, the server does not call the webhooks
+    /// of the Service, and adds a warning to the response.
     pub services: BTreeMap<String, SocketAddr>,
     /// Whether the server runs on a separate thread with its own runtime. By default (`false`), the server runs on the
     /// runtime that starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even while
     /// it processes long lists or large bodies. On a separate thread, the server does not delay other tasks, but each
-    /// request takes two thread switches.
+    /// request needs two thread switches.
     ///
     /// On a separate thread, the server and its [audit](crate::ApiServer::audit) use the machine's clock.
     /// Pausing or advancing tokio's clock in a test does not affect the server's timestamps and deadlines.
     ///
     /// A paused tokio clock jumps to the next timer when its runtime is idle, even if the server's separate thread is
     /// working. An [in-process](crate::ApiServer::in_process) request other than a watch prevents the clock from
-    /// jumping until its response is complete. A request over a socket does not prevent the jump, so the client's
-    /// deadlines can expire immediately.
+    /// jumping until its response is complete. A request over a socket does not prevent the jump, so deadlines of the
+    /// client can expire immediately.
     pub own_thread: bool,
     /// The maximum number of requests in [the audit](crate::ApiServer::audit). The default is 10,000. The audit keeps
     /// fewer requests if their records would use more than 32 MiB.

@@ -19,14 +19,14 @@ pub use rejection::Rejection;
 /// limits. Unknown and duplicate fields are errors, as with `fieldValidation=Strict`.
 ///
 /// The checker calls no conversion webhooks. If the definition has a conversion webhook, the checker uses the version of each
-/// object as the storage version. With a conversion webhook, the old and the new object of an update must have the same version.
+/// object as the storage version. The old and the new object of an update must then have the same version.
 ///
-/// A manifest is a YAML string or any value that serializes to an object. To keep tests short, a manifest may omit some
-/// fields:
+/// A manifest is a YAML string or any value that serializes to an object. To keep tests short, a manifest may omit the
+/// following fields:
 ///
-/// - Without `apiVersion` and `kind`, the checker uses the kind and storage version of the definition.
-/// - Without `metadata.name` and `metadata.generateName`, the name is `sample`.
-/// - Without `metadata.namespace`, the namespace is `default`. All namespaces exist.
+/// - `apiVersion` and `kind`: the checker uses the kind and the storage version of the definition.
+/// - `metadata.name` and `metadata.generateName`: the name is then `sample`.
+/// - `metadata.namespace`: the namespace is then `default`. The checker assumes that every namespace exists.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ pub struct CheckedObject {
 
 impl CrdChecker {
     /// Checks a CustomResourceDefinition, and creates a checker for its custom resources. The definition is a YAML
-    /// string, or a value that serializes to a definition. For example, pass `Website::crd()` if `Website` is a derived
+    /// string, or a value that serializes to a definition. An example is `Website::crd()`, if `Website` is a derived
     /// custom resource type.
     ///
     /// # Errors
@@ -92,12 +92,12 @@ impl CrdChecker {
         Ok(checker)
     }
 
-    /// Adds another definition, which replaces any earlier definition with the same name. After this call, manifests
-    /// without a kind have the kind of this definition.
+    /// Adds another definition, which replaces any earlier definition with the same name. The kind of this definition
+    /// becomes the default for manifests without a kind.
     ///
     /// # Errors
     ///
-    /// The errors are the same as for [`new`](Self::new).
+    /// Returns the same errors as [`new`](Self::new).
     pub fn add(&mut self, definition: impl Serialize) -> Result<(), Rejection> {
         let defined = self.offline.define(Sample::new(definition)?)?;
         self.definitions.retain(|known| known.name != defined.name);
@@ -135,12 +135,12 @@ impl CrdChecker {
     }
 
     /// Returns the object after an update of its `status` subresource from `old` to `new`. The update ignores changes
-    /// outside of `status`. The status of `old` is used unchanged, without defaults and validation.
+    /// outside of `status`. The status of `old` is used without defaults and validation.
     ///
     /// # Errors
     ///
     /// Returns an error if the definition has no `status` subresource. Also returns an error if the server would reject
-    /// the update or the creation of `old`. The creation of `old` ignores its status.
+    /// the update, or would reject `old` without its status.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }
@@ -183,8 +183,8 @@ impl CrdChecker {
     ///
     /// # Panics
     ///
-    /// Panics if the server would accept the update, or if the error would
-    /// not contain `message`. Also panics if the server would reject `old`.
+    /// Panics if the server would accept the update, or if the error would not contain `message`. Also panics if the
+    /// server would reject the creation of `old`.
     #[track_caller]
     pub fn assert_rejects_update(&self, old: impl Serialize + Clone, new: impl Serialize, message: &str) {
         self.assert_accepts(old.clone());

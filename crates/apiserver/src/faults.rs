@@ -119,19 +119,19 @@ impl Faults {
         id
     }
 
-    /// Removes a rule. The watches that this rule has delayed now send their delayed events, except for events that are
-    /// no longer in the history.
+    /// Removes a rule. Watches that the rule has delayed then send their delayed events, except for events that are no
+    /// longer in the history.
     pub fn remove(&self, rule: RuleId) {
         self.inner.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. All delayed watches now send their delayed events, except for events that are no longer in
-    /// the history.
+    /// Removes all rules. Delayed watches then send their delayed events, except for events that are no longer in the
+    /// history.
     pub fn clear(&self) {
         self.inner.lock().rules.clear();
     }
 
-    /// Returns the total number of times that all rules together have fired so far.
+    /// Returns the total number of times that rules have fired so far.
     pub fn hits(&self) -> u64 {
         self.inner.lock().hits.iter().sum()
     }

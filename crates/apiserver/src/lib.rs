@@ -1,7 +1,7 @@
 //! An in-process Kubernetes API server for tests.
 //!
-//! The server listens on loopback, speaks real HTTP and injects scripted faults. Tests need no cluster and no external
-//! binaries.
+//! The server listens on loopback, accepts real HTTP requests and injects scripted faults. Tests need no cluster and no
+//! external binaries.
 //!
 //! ```
 //! # #[tokio::main]
@@ -25,13 +25,13 @@
 //!
 //! # Main types
 //!
-//! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. Dropping
-//!   the `ApiServer` or calling [`shutdown`](ApiServer::shutdown) stops the server.
-//! - [`Plan`] is a server that reads from a live cluster and never writes to it.
-//!   A plan reports the changes that a controller would make to the cluster.
-//! - [`CrdChecker`] checks which custom resources a definition accepts, without running a server.
-//! - [`faults::Rule`] injects a fault into some requests, up to a maximum number of times. [`ApiServer::faults`] adds
-//!   and removes rules.
+//! - An [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. Dropping the `ApiServer` or calling
+//!   [`shutdown`](ApiServer::shutdown) stops the server.
+//! - A [`Plan`] is a server that reads from a live cluster, and reports the changes that a controller would make,
+//!   without writing to the cluster.
+//! - A [`CrdChecker`] checks which custom resources a definition accepts, without running a server.
+//! - A [`faults::Rule`] injects a fault into some requests, up to a maximum number of times. [`ApiServer::faults`]
+//!   returns the rules of a server.
 //!
 //! # An object's path, from the socket to a watcher
 //!
@@ -50,13 +50,13 @@
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a data structure that does not do I/O, read the clock, or start tasks. All resources share one sequence
-//! of revisions. The type `Db` protects the store with a lock and publishes the current state for lock-free reads.
-//! Watches, bookmarks, lists at an old revision and the later pages of a list take the lock to read from the store.
+//! The store does no I/O, does not read the clock, and starts no tasks. All resources share one sequence of revisions.
+//! The type `Db` protects the store with a lock and publishes the current state for lock-free reads. Watches,
+//! bookmarks, lists at an old revision and later pages of a list lock the store to read from it.
 //!
 //! In the folder `registry/`, the code for a single write attempt contains no `.await`. Therefore, a write is either complete
-//! or has no effect, even if the request's future is dropped. Long operations regularly yield to other tasks: a write yields
-//! between two attempts, a list yields while it scans objects, and a `deletecollection` request yields between two objects.
+//! or has no effect, even if the request's future is dropped. Long operations regularly yield to other tasks: a write between
+//! two attempts, a list while it scans objects, and a `deletecollection` request between two objects.
 //!
 //! Each connection, the accept loop and each controller in the folder `background/` has its own task.
 //! The controllers establish custom resource definitions, collect garbage, empty deleted namespaces,

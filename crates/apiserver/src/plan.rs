@@ -1,4 +1,4 @@
-//! Plans. A plan reports the changes that a controller would make to a live cluster, without changing the cluster.
+//! Plans, which report the changes that a controller would make to a live cluster, without changing the cluster.
 
 mod show;
 
@@ -19,8 +19,8 @@ use crate::server::{ApiServer, StartError};
 /// A dry run of a controller against a live cluster. A plan is an API server that reads from the cluster and never
 /// writes to it.
 ///
-/// The controller runs unmodified. [`changes`](Self::changes) returns the changes that the controller would have made
-/// so far, like `terraform plan` before `terraform apply`.
+/// The controller runs without modifications. [`changes`](Self::changes) returns the changes that the controller would
+/// have made so far, like `terraform plan` before `terraform apply`.
 ///
 /// ```text
 ///  controller ──▶ the plan's server ──── reads, never a write ────▶ the cluster
@@ -37,13 +37,13 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Reads
 ///
-/// - Until an object is written in the plan or its collection is watched, each GET request reads the object from the
-///   cluster again.
+/// - Each GET request reads the object from the cluster again, until the object is written in the plan or its
+///   collection is watched.
 /// - A collection consists of a resource's objects in one namespace or in all namespaces. At the first list, watch or
 ///   create in a collection, the plan lists the collection in the cluster, and then watches it. Lists of a watched
-///   collection return the current objects of the cluster, except for objects that were written in the plan. Therefore,
-///   a create request needs permission to list the collection in the cluster.
-/// - Until an object is written in the plan, it keeps its uid and resourceVersion from the cluster. Writes in the plan
+///   collection return the current objects of the cluster, except for objects that were written in the plan. A create
+///   request therefore needs permission to list the collection in the cluster.
+/// - An object keeps its uid and resourceVersion from the cluster until it is written in the plan. Writes in the plan
 ///   get higher resource versions than all objects of the cluster.
 /// - At startup, the plan loads and watches all custom resource definitions. Discovery
 ///   documents come from the cluster until a custom resource definition is written in the plan.
@@ -51,8 +51,8 @@ use crate::server::{ApiServer, StartError};
 ///   as metrics. Forwarded requests do not appear in the server's audit, and fault rules do not affect forwarded
 ///   requests.
 /// - Requests to the cluster time out after a minute. A failed watch is restarted after a second. The pause before a
-///   restart increases with each further failure, up to one minute. Until the watch works again, the plan serves the
-///   last objects that it has received.
+///   restart increases with each further failure, up to one minute. While a watch is broken, the plan serves the last
+///   objects that it has received.
 ///
 /// # Changes
 ///
@@ -64,7 +64,7 @@ use crate::server::{ApiServer, StartError};
 /// # Limits
 ///
 /// - A plan does not call the cluster's admission webhooks, admission policies and conversion webhooks. The plan reads
-///   each object in its storage version. Requests for other versions return this object without conversion. A quota
+///   each object in its storage version. Requests for other versions return the object without conversion. A quota
 ///   applies only if the plan has read its ResourceQuota. The plan does not check whether the cluster would authorize
 ///   the writes.
 /// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment does not create pods
@@ -76,10 +76,10 @@ use crate::server::{ApiServer, StartError};
 ///   for an aggregated API is forwarded as a read, even if the request has side effects.
 /// - The plan signs service account tokens with its own key. The cluster does not accept tokens from the plan. An
 ///   impersonated user has only the permissions of the roles that the plan has read. Forwarded requests, such as access
-///   reviews, use the credentials of the plan. If a forwarded request impersonates a user, the user of the plan needs
-///   permission to impersonate this user in the cluster.
+///   reviews, use the credentials of the plan. Forwarding a request with impersonation requires that these credentials
+///   allow the impersonation in the cluster.
 /// - A plan keeps all objects of the requested collections in memory. Dropping the plan discards its objects and changes.
-/// - A plan generates names, addresses and ports that differ from those that the cluster would choose.
+/// - The names, addresses and ports that a plan generates differ from the names, addresses and ports in the cluster.
 /// - If the deployed controller is the leader, the copy of its Lease in the plan also names it as the leader. Disable
 ///   leader election in the planned controller, or configure it to use another Lease.
 ///
@@ -132,7 +132,7 @@ impl Plan {
     /// aggregated its cluster roles. The plan's resource versions are higher than the resource versions of the cluster.
     /// If a [token file](ApiServerConfig::token_auth_file) is configured, only requests from members of
     /// `system:masters` make the plan read the cluster. Other users can read only objects that the plan has already
-    /// loaded, with permissions from roles that the plan has loaded.
+    /// loaded, with permissions from loaded roles.
     ///
     /// # Errors
     ///

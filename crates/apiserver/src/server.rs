@@ -78,16 +78,16 @@ pub struct ApiServer {
 type Starting = Pin<Box<dyn Future<Output = Result<ApiServer, StartError>> + Send>>;
 
 impl ApiServer {
-    /// The objects and fields that have an effect in kube-apiserver, but that this server accepts and ignores. Each
-    /// entry consists of an object or field and the reason why it has no effect. If a write contains one of these
-    /// objects or fields, the response contains a warning.
+    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry contains an
+    /// object or field and the reason why it has no effect. The response to a write of such an object or field contains
+    /// a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = pintle_kinds::without_effect::WITHOUT_EFFECT;
 
-    /// Starts a server. When the future completes, the server is ready for requests.
+    /// Starts a server, and waits until it is ready for requests.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, all tasks that the server has started are cancelled.
+    /// Dropping the future cancels all tasks that the server has started.
     ///
     /// # Errors
     ///
@@ -183,22 +183,22 @@ impl ApiServer {
         InProcess::new(front, self.token.clone(), self.stop.clone(), own_runtime)
     }
 
-    /// Creates the objects in a YAML or JSON string, in order. Skips objects that already exist. Returns the number of
-    /// created objects.
+    /// Creates the objects in a YAML or JSON string, in order. Skips objects that already exist, and returns the number
+    /// of created objects.
     ///
     /// # Errors
     ///
     /// Returns an error if an object cannot be created. The server keeps the objects that were created before the
-    /// failed object, and does not create the objects after it. This method calls no webhooks, so it rejects an object
-    /// that a conversion webhook would have to convert.
+    /// failed object, and does not create the objects after it. Also returns an error for an object that a conversion
+    /// webhook must convert, because this method calls no webhooks.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
     }
 
     /// Creates the objects in a file, or in all `.yaml`, `.yml` and `.json` files below a folder, in the order of their
-    /// paths. The server loads each file in the same way as [`load`](Self::load). The files must be encoded as UTF-8,
-    /// or as UTF-16 with a byte order mark. Returns the number of created objects.
+    /// paths. Each file is loaded in the same way as by [`load`](Self::load). The files must be encoded as UTF-8, or as
+    /// UTF-16 with a byte order mark. Returns the number of created objects.
     ///
     /// # Errors
     ///
@@ -217,13 +217,13 @@ impl ApiServer {
     /// Replaces the server's objects with the objects of a snapshot, which can come from another server. UIDs are kept.
     /// Returns the number of writes to the store.
     ///
-    /// The server's revision never decreases. If an object already equals the object in the snapshot, the server does not write
-    /// it. Objects that differ from the snapshot are deleted or get a new revision, and watchers receive an event for each change.
+    /// The server's revision never decreases. Objects that are equal in the snapshot are not written. Objects that differ from the
+    /// snapshot are deleted or get a new revision, and watchers receive an event for each change.
     ///
-    /// If the snapshot contains a key for service account tokens, the server uses this key from now on. Tokens that are
-    /// signed with this key stay valid, and all other tokens become invalid.
+    /// If the snapshot contains a key for service account tokens, the server uses this key after the call. Service
+    /// account tokens that are signed with another key become invalid.
     ///
-    /// When the server has [settled](Self::settle), it serves exactly the restored CustomResourceDefinitions.
+    /// After the server has [settled](Self::settle), it serves the restored CustomResourceDefinitions and no others.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _runtime = self.enter_runtime();
         if let Some(key) = snapshot.token_key {
@@ -243,15 +243,15 @@ impl ApiServer {
         &self.registry.faults
     }
 
-    /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail. If `fails` is `false`, this health
-    /// check passes again. `/readyz?verbose` lists the checks, such as `etcd` or `informer-sync`. The call has no
-    /// effect if no health check has this name.
+    /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail, or pass again if `fails` is `false`.
+    /// `/readyz?verbose` lists the names of the checks, such as `etcd` or `informer-sync`. Does nothing if no health
+    /// check has this name.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store up to the current revision. After this call, lists at older revisions and watches from older
-    /// revisions fail.
+    /// Compacts the store up to the current revision. Lists at older revisions and watches from older revisions then
+    /// fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
@@ -282,7 +282,7 @@ impl ApiServer {
     ///
     /// # Cancel safety
     ///
-    /// The future only waits, so dropping it has no effect on the controllers.
+    /// Dropping the future has no effect on the controllers.
     pub async fn settle(&self) {
         self.background.settle(&self.registry.db).await;
     }
@@ -363,7 +363,7 @@ pub enum LoadError {
         path: Option<PathBuf>,
         /// The index of the document in its text or file, starting at 1.
         document: usize,
-        /// The rejected object and the reason.
+        /// A description of the rejected object and of the reason.
         why: String,
     },
 }

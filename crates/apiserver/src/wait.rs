@@ -1,4 +1,4 @@
-//! Polling helpers for tests.
+//! Functions that poll a condition in tests.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Polls `condition` until it returns `true` or the duration `within` has elapsed on tokio's clock. Returns `true` if any call
-/// of `condition` returned `true`. The function calls `condition` at least once, and once more when `within` has elapsed.
+/// of `condition` returned `true`. `condition` is called at least once, and once more when `within` has elapsed.
 ///
 /// # Cancel safety
 ///
@@ -46,7 +46,7 @@ pub async fn eventually(within: Duration, mut condition: impl AsyncFnMut() -> bo
 }
 
 /// Polls `condition` for the duration `during` on tokio's clock. Returns `true` if all calls of `condition` returned
-/// `true`. The function calls `condition` at least once, and once more when `during` has elapsed.
+/// `true`. `condition` is called at least once, and once more when `during` has elapsed.
 ///
 /// # Cancel safety
 ///

@@ -1,7 +1,7 @@
 //! Issues and verifies service account tokens. Each token contains claims and a signature by this server.
 //!
-//! The server does not store issued tokens. A token is valid only during its lifetime and for its audiences. All bound
-//! objects of a token must still exist with the same UIDs.
+//! The server does not store issued tokens. A token is valid only during its lifetime and for its audiences, and while
+//! all objects that it is bound to exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -91,7 +91,7 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
-    /// Creates a signing key, which depends only on the seed, if there is one.
+    /// Creates a signing key. If there is a seed, the key depends only on the seed.
     pub fn new(seed: Option<u64>) -> Self {
         let seed = seed.map(|seed| {
             let text = format!("service account tokens {seed}");
@@ -105,7 +105,7 @@ impl AccountTokens {
         Some(self.key()?.seed)
     }
 
-    /// Replaces the signing key, so that tokens signed with the old key become invalid.
+    /// Replaces the signing key, which makes tokens with signatures of the old key invalid.
     pub fn replace(&self, seed: KeySeed) {
         *self.0.lock() = SigningKey::new(seed);
     }

@@ -9,8 +9,8 @@ pub enum Attributes<'a> {
     Resource {
         verb: &'a str,
         path: &'a ResourcePath,
-        /// The object's name, or an empty string for a collection. If the field selector of a collection
-        /// selects a single object name, this is the name.
+        /// The object's name, or an empty string for a collection. For a collection whose field selector selects a
+        /// single object name, this is the selected name.
         name: &'a str,
     },
     /// A request for a non-resource path, such as a health check or a discovery request.

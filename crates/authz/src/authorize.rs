@@ -1,4 +1,4 @@
-//! Authorizes requests with RBAC rules, but gives members of `system:masters` all permissions.
+//! Authorizes requests with RBAC rules. Members of `system:masters` have all permissions.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::user::{MASTERS, User};
@@ -8,13 +8,12 @@ use super::attributes::Attributes;
 use super::authorizer::{Grant, Granted, Rbac};
 
 /// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, so that a caller must match on
-/// [`Allowed`](Self::Allowed) to permit a request. Two `NoOpinion` decisions could also be equal but contain different
-/// errors.
+/// [`Allowed`](Self::Allowed) to permit a request.
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// The request is allowed, for this reason.
     Allowed(String),
-    /// No rule allows the request, and the error, if any, says that the user is bound to a missing role.
+    /// No rule allows the request. If the user is bound to a missing role, the variant contains an error.
     NoOpinion(Option<String>),
 }
 

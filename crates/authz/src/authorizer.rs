@@ -15,7 +15,7 @@ pub(super) use tests::db_of;
 
 use super::compiled::Compiled;
 
-/// The RBAC index of one store. The first request by a user outside `system:masters` builds this index.
+/// The RBAC index of one store, which is built on the first request of a user outside `system:masters`.
 #[derive(Debug, Default)]
 pub struct Authorizer(Compiled<RuleIndex>);
 

@@ -1,4 +1,4 @@
-//! Prevents privilege escalation. The author of a role or binding can grant only permissions that the author already
+//! Prevents privilege escalation: the author of a role or binding can grant only permissions that the author already
 //! has.
 
 use std::collections::BTreeMap;
@@ -24,9 +24,9 @@ pub fn grants_rights(target: &RequestTarget) -> bool {
     target.kind.group == RBAC_GROUP
 }
 
-/// Returns an error if writing the role or binding would grant permissions that `user` does not have. The write is
-/// also allowed if `user` has the verb `escalate` on the role, or the verb `bind` on the bound role. The URL of the
-/// request determines the name in `target`. `old` is the stored object, if there is one.
+/// Returns an error if writing the role or binding would grant permissions that `user` does not have. The write is also
+/// allowed if `user` has the verb `escalate` on the role, or the verb `bind` on the bound role. The name in `target`
+/// must be the name in the request URL. `old` is the stored object, if it exists.
 pub fn check_grant(rbac: Rbac<'_>, user: &User, target: &RequestTarget, new: &Json, old: Option<&Json>) -> Outcome<()> {
     if user.is_in(MASTERS) {
         return Ok(());

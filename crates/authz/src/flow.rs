@@ -1,7 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The flow schema and the priority level are used only for response
-//! headers, which are the same as in kube-apiserver.
+//! The server does not queue or limit requests. The server uses the flow schema and the priority level only for
+//! response headers, which are the same as in kube-apiserver.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
     /// Returns a request's flow schema and priority level. The matching flow schema with the lowest
-    /// `matchingPrecedence` applies. If several matching schemas have this precedence, the schema whose name sorts
-    /// first applies. All calls must pass the same `db`.
+    /// `matchingPrecedence` applies. Among matching schemas with the same precedence, the first schema by name applies.
+    /// All calls must pass the same `db`.
     pub fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // Evaluate the built-in schema `exempt` before all other schemas.
         if user.is_in(MASTERS)

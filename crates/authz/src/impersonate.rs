@@ -18,12 +18,12 @@ const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 /// Returns the user in the impersonation headers, or `None` if there are no such headers. The order of the headers does
 /// not matter.
 ///
-/// Invalid UTF-8 in a header is replaced, because ignoring the header would run the request with the client's own
-/// permissions.
+/// Invalid UTF-8 in a header is replaced instead of ignored, because otherwise the request would run with the client's
+/// own permissions.
 ///
 /// # Errors
 ///
-/// Returns a 400 error if the request has impersonation headers but none with the user name.
+/// Returns a 400 error if the request has other impersonation headers but no user name.
 pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();

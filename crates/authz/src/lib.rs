@@ -1,16 +1,16 @@
 //! Authentication and authorization for an API server: tokens, impersonation, RBAC and flow schemas.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
 //! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs
 //!   service account tokens.
 //! - [`authorize`] and [`decide`] determine whether a user may send a request, based on its [`Attributes`].
 //!   [`Authorizer`] contains an index of the RBAC rules.
-//! - [`check_grant`] rejects roles and bindings that grant permissions that their author does not have.
+//! - [`check_grant`] rejects roles and bindings with permissions that their author does not have.
 //! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
 //!
 //! The indexes contain data from the [`Db`](pintle_storage::Db) and are updated when the `Db` changes. The crate does
-//! not serve HTTP. Start reading with `authorize.rs`.
+//! not serve HTTP. To read the code, start with `authorize.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::request::user::User;
@@ -62,7 +62,7 @@ pub fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// Maps bearer tokens to users. Both requests and token reviews use an authenticator.
+/// Maps bearer tokens to users, for requests and for token reviews.
 #[derive(Debug)]
 pub struct Authenticator {
     /// The tokens in the token file, if there is one. Without a token file, every caller is an administrator, with or
@@ -72,18 +72,19 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Creates an authenticator. With a seed, the key that signs service account tokens depends only on the seed.
+    /// Creates an authenticator. If there is a seed, the key that signs service account tokens depends only on the
+    /// seed.
     pub fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
-    /// Returns `true` if there is a token file. Without a token file, every caller is an administrator.
+    /// Returns `true` if there is a token file. Every caller of a server without a token file is an administrator.
     pub fn has_users(&self) -> bool {
         self.tokens.is_some()
     }
 
-    /// Returns a request's user. The argument `now` is the current time in seconds since the epoch. Removes the bearer
-    /// token from the WebSocket subprotocols in the headers.
+    /// Returns a request's user, and removes the bearer token from the WebSocket subprotocols in the headers. `now` is
+    /// the current time in seconds since the epoch.
     pub fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {
         let subprotocols = Subprotocols::of(headers);
         if self.tokens.is_none() {

@@ -35,7 +35,7 @@ impl Policies {
     }
 }
 
-/// A snapshot of the policies with bindings, by name. Taking a snapshot copies no policies.
+/// A snapshot of the policies with bindings, by name, which shares the policies with the index.
 pub type BoundPolicies = Tree<Arc<BoundPolicy>>;
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct BoundPolicy {
 
 impl BoundPolicy {
     /// Returns the compiled policy. The first call compiles the policy, which can take long. The index does not compile
-    /// policies, because other requests wait for the lock of the index.
+    /// it, because other requests would then wait for the lock of the index.
     pub fn compiled(&self) -> &CompiledPolicy {
         self.compiled.get_or_init(|| CompiledPolicy::new(&self.spec))
     }

@@ -1,4 +1,4 @@
-//! Expands RBAC rules into rights, each of which permits a single verb on a single URL or resource.
+//! Splits RBAC rules into rights, each of which permits a single verb on a single URL or resource.
 
 use pintle_apimachinery::failure::quoted;
 

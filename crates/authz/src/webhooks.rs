@@ -43,8 +43,8 @@ pub struct AdmissionWebhook {
     /// The name of the configuration, and the index of the webhook in the configuration.
     pub id: (String, usize),
     pub name: String,
-    /// The rules and selectors, in the format of a policy's `matchConstraints`. The constraints are `None` if the
-    /// webhook has no rules and therefore matches no request.
+    /// The rules and selectors, in the format of a policy's `matchConstraints`. If the webhook has no rules, this is
+    /// `None`, and the webhook matches no request.
     pub constraints: Option<Json>,
     /// The match conditions and the failure policy, in the format of a policy.
     policy: Json,
@@ -80,8 +80,8 @@ impl AdmissionWebhook {
         })
     }
 
-    /// Returns the compiled match conditions and failure policy. The first call compiles them, which can take long. The
-    /// index does not compile them, because other requests wait for the lock of the index.
+    /// Returns the compiled match conditions and failure policy. The first call compiles the conditions, which can take
+    /// long. The index does not compile them, because other requests would then wait for the lock of the index.
     pub fn conditions(&self) -> &CompiledPolicy {
         self.compiled.get_or_init(|| CompiledPolicy::new(&self.policy))
     }

@@ -1,5 +1,5 @@
-//! The `CertificateSigningRequest` kind in `certificates.k8s.io/v1`. The server sets the requesting user and ignores
-//! the value from the client.
+//! The `CertificateSigningRequest` kind in `certificates.k8s.io/v1`. The server sets the requesting user and ignores a
+//! user from the client.
 
 mod conditions;
 mod pkcs10;
@@ -227,7 +227,7 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
     })
 }
 
-/// Parses a certificate request, for a fuzz target.
+/// Parses a certificate request for a fuzz target.
 pub fn fuzz(bytes: &[u8]) {
     let blocks = pem::blocks(bytes);
     for der in blocks.iter().map(|block| block.content.as_slice()).chain([bytes]) {

@@ -1,5 +1,5 @@
-//! The `HorizontalPodAutoscaler` kind, which is stored as `autoscaling/v2`. An `autoscaling/v1` object stores the
-//! v2-only fields in annotations.
+//! The `HorizontalPodAutoscaler` kind, which is stored as `autoscaling/v2`. An `autoscaling/v1` object stores fields
+//! that only v2 has in annotations.
 
 mod conversion;
 mod metric_fields;

@@ -1,17 +1,17 @@
 //! The built-in kinds of a Kubernetes API server: their names, defaults, validation, table columns and subresources.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
 //! - [`kinds`] returns the registry of all built-in kinds, as [`Kinds`](pintle_kinds::Kinds). The table
 //!   `src/builtin.txt` contains the names and flags of the kinds, `src/columns.txt` contains the table columns, and
-//!   `src/defaults.txt` contains the default values without conditions. A [`Strategy`](pintle_kinds::Strategy)
-//!   contains the other rules of a kind.
+//!   `src/defaults.txt` contains the default values without conditions. All other rules of a kind are in its
+//!   [`Strategy`](pintle_kinds::Strategy).
 //! - [`selectable`] and [`claims`] return the values by which a store indexes an object. [`caches_decoded`] returns
-//!   whether a store should cache the objects of a resource in decoded form.
+//!   whether a store should keep the objects of a resource in decoded form.
 //! - [`token_status`], [`access_status`] and [`rules_status`] build the `status` of token and access reviews.
 //!
-//! Custom resources are in `pintle-apiextensions`. The crate does not access a store and does not send requests. Start
-//! with `src/served_kinds.rs`, then read one strategy, for example `src/core/config_map.rs`.
+//! Custom resources are in `pintle-apiextensions`. The crate does not access a store and does not send requests. To
+//! read the code, start with `src/served_kinds.rs`, and then read a strategy such as `src/core/config_map.rs`.
 //!
 //! ```
 //! let kinds = pintle_builtin::kinds();

@@ -154,8 +154,8 @@ pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
     labels.into_iter().map(|label| kind.strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// Returns the unique values of an object, for the index of the store. The store rejects a second object with the
-/// same value.
+/// Returns the unique values of an object, for the index of the store. The store rejects a second object with one of
+/// these values.
 pub fn claims(resource: &str, object: &Json) -> Vec<String> {
     of_stored(resource).map(|kind| kind.strategy.claims(object)).unwrap_or_default()
 }

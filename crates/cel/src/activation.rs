@@ -28,11 +28,11 @@ use crate::value::Value;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Variables<'a> {
-    /// Returns the value of the variable `name`, or `None` if there is no such variable. If this method returns an
-    /// error, expressions that read the variable fail with that error.
+    /// Returns the value of the variable `name`, or `None` if there is no such variable. An expression that reads a
+    /// variable with an error fails with that error.
     ///
-    /// The evaluator calls this method each time an expression reads the variable. The call runs on the evaluator's
-    /// stack. An implementation that evaluates other expressions must therefore limit the recursion depth.
+    /// The evaluator calls this method each time an expression reads the variable. An implementation that evaluates
+    /// other expressions must limit the recursion depth, because the call runs on the evaluator's stack.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
     /// Returns a reference to the value of the variable `name` if the value has already been computed. Reading fields
@@ -70,8 +70,8 @@ impl<'a> Activation<'a> {
         self
     }
 
-    /// Binds a variable to a value or to an error. An expression that reads a variable bound to an error fails with
-    /// that error.
+    /// Sets a variable to a value or to an error. An expression that reads a variable with an error fails with that
+    /// error.
     #[must_use]
     pub fn bind_result(mut self, name: &str, value: Result<Value<'a>, Failure>) -> Self {
         self.variables.insert(name.into(), value);

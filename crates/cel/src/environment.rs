@@ -9,8 +9,8 @@ use crate::types::Type;
 /// The variables, object types and functions that an expression can use.
 ///
 /// Every environment provides the functions of kube-apiserver 1.36: CEL's standard functions and macros, and the
-/// libraries of cel-go and Kubernetes. The libraries contain functions for optional values, strings, lists, sets,
-/// regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer. An
+/// libraries of cel-go and Kubernetes. The libraries have functions for optional values, strings, lists, sets, regular
+/// expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer. An
 /// environment is cheap to clone.
 ///
 /// ```
@@ -40,23 +40,23 @@ impl Environment {
         Self::default()
     }
 
-    /// Declares a variable. A name with dots, such as `authorizer.requestResource`, is the name of a single variable.
+    /// Declares a variable. A dotted name, such as `authorizer.requestResource`, also declares a single variable.
     #[must_use]
     pub fn variable(mut self, name: &str, declared: Type) -> Self {
         self.variables.insert(name.into(), declared);
         self
     }
 
-    /// Declares a variable whose type and maximum size come from a schema. If the schema has no CEL type, this method
-    /// does not declare the variable, because expressions cannot access untyped data.
+    /// Declares a variable whose type and maximum size come from a schema. Does nothing if the schema has no CEL type,
+    /// because expressions cannot access untyped data.
     #[must_use]
     pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
         let declared = schema.cel_type().cloned();
         self.sized(name, schema, declared)
     }
 
-    /// Declares an optional variable whose type and maximum size come from a schema. The variable's value is a
-    /// [`Value::Optional`].
+    /// Declares an optional variable whose type and maximum size come from a schema. The value of the variable must be
+    /// a [`Value::Optional`].
     ///
     /// [`Value::Optional`]: crate::Value::Optional
     #[must_use]
@@ -82,7 +82,7 @@ impl Environment {
         self
     }
 
-    /// Declares one field of an object type, and leaves its other fields unchanged.
+    /// Declares one field of an object type, without changing the other fields of the type.
     #[must_use]
     pub fn field(mut self, object: &str, name: &str, declared: Type) -> Self {
         self.objects.entry(object.into()).or_default().insert(name.into(), declared);

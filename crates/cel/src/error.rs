@@ -44,7 +44,7 @@ impl From<EvalError> for Error {
     }
 }
 
-/// The error of a failed evaluation, with the cost up to the failure.
+/// The error of a failed evaluation, with the cost of the evaluation up to the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     pub(crate) failure: Failure,
@@ -81,7 +81,7 @@ impl std::error::Error for EvalError {}
 pub enum Failure {
     /// An evaluation error. `||`, `&&` and the quantifiers ignore the error if another operand determines their result.
     Error(Arc<str>),
-    /// The evaluation exceeded its budget. Unlike an error, this failure is never ignored by an operator.
+    /// The evaluation exceeded its budget. Operators do not ignore this failure, unlike an evaluation error.
     Budget,
 }
 

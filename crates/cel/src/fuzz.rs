@@ -48,8 +48,8 @@ fn compile(environment: &Environment, text: &str) -> Option<Program> {
     }
 }
 
-/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each of the other
-/// lines as a validation rule.
+/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each further line as a
+/// validation rule.
 pub fn cel_rule(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(schema), Some(data), Some(rule)) = (lines.next(), lines.next(), lines.next()) else { return };
@@ -71,8 +71,8 @@ pub fn cel_evaluation(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind("self", &data));
 }
 
-/// Searches the other lines for the pattern in the first line, with and without an automaton. Panics if the two results
-/// differ. Returns early if the pattern or the search exceeds its limit.
+/// Searches the text after the first line for the pattern in the first line, with and without an automaton. Panics if
+/// the two results differ. Checks nothing if the pattern or the search exceeds its limit.
 pub fn cel_pattern(bytes: &[u8]) {
     const MAX_INSTRUCTIONS: u64 = 10_000;
     const MAX_STEPS: usize = 1_000_000;

@@ -16,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! To evaluate an expression often, compile it once. The compiled program reads data without copying it:
+//! If you evaluate an expression often, compile it once. The compiled program reads data without copying it:
 //!
 //! ```
 //! use pintle_cel::{Activation, CALL_LIMIT, Environment, Type};
@@ -47,29 +47,29 @@
 //! # Two phases
 //!
 //! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions.
-//! [`Program::evaluate`] evaluates the program on borrowed data and tracks the cost. The evaluation fails when the cost
+//! [`Program::evaluate`] evaluates the program on borrowed data and tracks the cost. The evaluation fails if its cost
 //! exceeds the budget. kube-apiserver uses a budget of [`CALL_LIMIT`] for one expression, and a budget of ten times
 //! [`CALL_LIMIT`] for all rules of an object.
 //!
 //! # Guarantees
 //!
-//! Expressions, schemas and data may come from untrusted users.
+//! Expressions, schemas and data may come from untrusted users, because the crate gives the following guarantees:
 //!
 //! - **No panic.** The evaluation returns an error if arithmetic overflows or a converted value is out of range. Fuzz
 //!   targets and tests with malicious expressions check this guarantee.
 //! - **Depth.** An expression has at most 250 nesting levels, as in cel-go, and its syntax tree has at most 400 levels.
-//!   Data may have any number of levels. However, data with more than 256 levels cannot be compared, or converted to
-//!   JSON or text. No other function recurses into data.
+//!   Data may have any number of levels, but data with more than 256 levels cannot be compared, or converted to JSON or
+//!   text. No other function recurses into data.
 //! - **Size.** An expression has at most 100,000 code points, 500 constant regular expressions, and, after macro
 //!   expansion, 300,000 subexpressions. Expressions cannot access data that is more than 200 schema levels deep, or
 //!   whose path is longer than 1,000 bytes.
 //! - **Time.** The cost model of cel-go does not cover all work. For example, comparing two large objects costs only
-//!   one unit. Therefore, an evaluation also counts units of work. A unit of work takes about a nanosecond in an
-//!   optimized build. The work limit is 1,000,000 units, plus 100 units for each unit of the cost budget. If an
-//!   evaluation exceeds this limit, it fails, and [`EvalError::is_out_of_budget`] returns `true` for the error.
+//!   one unit. An evaluation therefore also counts units of work, each of which takes about a nanosecond in an
+//!   optimized build. The work limit is 1,000,000 units, plus 100 units for each unit of the cost budget. An evaluation
+//!   that exceeds the work limit fails, and [`EvalError::is_out_of_budget`] returns `true` for the error.
 //! - **Memory.** An evaluation allocates at most about one byte per unit of work. Strings are limited to 16 MiB.
 //! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. The only global state is a table of functions and
-//!   a set of regular expressions, which are initialized when they are first used.
+//!   a set of regular expressions, which are initialized on first use.
 //!
 //! # Supported features
 //!

@@ -5,7 +5,7 @@ use std::fmt;
 /// A node in a tree of data, such as a JSON value.
 ///
 /// The evaluator borrows nodes, and copies data only into results. This crate implements `Node` for
-/// [`pintle_json::Json`] and [`serde_json::Value`]. To use your own type in expressions, implement these methods:
+/// [`pintle_json::Json`] and [`serde_json::Value`]. To use another type in expressions, implement `Node` for the type:
 ///
 /// ```
 /// use pintle_cel::{Node, Scalar};

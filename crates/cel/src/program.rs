@@ -30,7 +30,7 @@ struct Compiled {
 /// The result of an expression, and the cost of its evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
-    /// The result.
+    /// The result of the expression.
     pub value: Value<'a>,
     /// The cost of the evaluation in the units of cel-go.
     pub cost: u64,
@@ -41,8 +41,8 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// Fails if the expression has syntax or type errors, or if the evaluation of a constant subexpression fails. The
-    /// error messages are the same as in cel-go.
+    /// Returns an error if the expression has syntax or type errors, or if the evaluation of a constant subexpression
+    /// fails. The error messages are the same as in cel-go.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
@@ -65,7 +65,7 @@ impl Program {
 
     /// Estimates the cost of an evaluation from the sizes of literals and the size limits in schemas.
     ///
-    /// For strings and lists without a size limit, the estimate assumes the maximum size that fits into a request.
+    /// The estimate assumes that strings and lists without a size limit have the maximum size that fits into a request.
     pub fn estimate(&self) -> CostRange {
         estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }
@@ -74,7 +74,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails if the evaluation fails or exceeds the budget. The error messages are the same as in cel-go.
+    /// Returns an error if the evaluation fails or exceeds the budget. The error messages are the same as in cel-go.
     pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {
@@ -95,8 +95,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`evaluate`](Self::evaluate). If the result is not a boolean, fails with
-    /// `no such overload`.
+    /// Returns the same errors as [`evaluate`](Self::evaluate). The error is `no such overload` if the result is not a
+    /// boolean.
     pub fn test(&self, variables: &dyn Variables<'_>, budget: u64) -> Result<bool, EvalError> {
         let Evaluation { value, cost } = self.evaluate(variables, budget)?;
         value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })

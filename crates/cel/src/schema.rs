@@ -93,8 +93,8 @@ impl Schema {
 
     /// Returns the maximum number of values with this schema in a request of maximum size.
     ///
-    /// kube-apiserver multiplies the cost of a rule by this number if the rule is inside a list without a maximum
-    /// length.
+    /// If a rule is inside a list without a maximum length, kube-apiserver multiplies the cost of the rule by this
+    /// number.
     pub fn max_cardinality(&self) -> u64 {
         build::MAX_REQUEST_BYTES / (self.min_size + 1)
     }
@@ -198,8 +198,8 @@ impl Schema {
         build::schema(schema, true, "selfType")
     }
 
-    /// Works like [`resource`](Self::resource), but the type names begin with `type_name`. To declare several schemas
-    /// in an environment, use different names.
+    /// Works like [`resource`](Self::resource), but the type names begin with `type_name`. Use different type names to
+    /// declare several schemas in an environment.
     pub fn named_resource(schema: &dyn Node, type_name: &str) -> Self {
         build::schema(schema, true, type_name)
     }

@@ -17,8 +17,8 @@ const MAX_DEPTH: usize = 256;
 
 /// Compiles and evaluates an expression. Each field of `variables` is available as a variable.
 ///
-/// `variables` must be a struct or a map with string keys. The budget of the evaluation is [`CALL_LIMIT`]. To evaluate
-/// an expression often, compile it once with [`Environment::compile`].
+/// `variables` must be a struct or a map with string keys. The budget of the evaluation is [`CALL_LIMIT`]. If you
+/// evaluate an expression often, compile it once with [`Environment::compile`].
 ///
 /// ```
 /// # fn main() -> Result<(), pintle_cel::Error> {
@@ -33,7 +33,8 @@ const MAX_DEPTH: usize = 256;
 ///
 /// # Errors
 ///
-/// Fails if the expression is invalid, if its evaluation fails, or if the variables or the result have no JSON form.
+/// Returns an error if the expression is invalid, if its evaluation fails, or if the variables or the result have no
+/// JSON form.
 pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Error> {
     let fields = match json(variables)? {
         Json::Object(fields) => fields,
@@ -54,11 +55,11 @@ pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Er
 impl Activation<'_> {
     /// Binds a variable to a value that implements `Serialize`.
     ///
-    /// This method copies the value. To bind a `&serde_json::Value` without copying it, use [`bind`](Self::bind).
+    /// This method copies `value`. To avoid copying a `&serde_json::Value`, use [`bind`](Self::bind).
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be serialized as JSON, or if it has more than 256 nesting levels.
+    /// Returns an error if the value cannot be serialized as JSON, or if it has more than 256 nesting levels.
     pub fn bind_serialized(self, name: &str, value: &impl Serialize) -> Result<Self, Error> {
         let value = owned(json(value)?, MAX_DEPTH)?;
         Ok(self.bind(name, value))

@@ -88,7 +88,7 @@ impl CompileError {
     }
 
     /// Returns `true` if the compiler failed to evaluate a constant subexpression, such as `int('x')`. kube-apiserver
-    /// calls such an error an instantiation error.
+    /// reports such an error as an instantiation error.
     pub fn is_in_constant(&self) -> bool {
         self.constant
     }

@@ -16,7 +16,7 @@ fn overflow() -> Failure {
     Failure::new("timestamp overflow")
 }
 
-/// A point in time, with the UTC offset that is used to format it.
+/// A point in time, with the UTC offset for formatting it.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     seconds: i64,
@@ -50,7 +50,7 @@ impl Timestamp {
     ///
     /// # Errors
     ///
-    /// Fails if the year of the timestamp is not between 1 and 9999.
+    /// Returns an error if the year of the timestamp is not between 1 and 9999.
     pub fn new(seconds: i64, nanos: u32) -> Result<Self, Failure> {
         if RANGE.contains(&seconds) {
             Ok(Self { seconds, nanos: nanos % NANOS as u32, offset: 0 })
@@ -87,7 +87,7 @@ impl Timestamp {
         Some(Self { seconds: parse_date(text)?, nanos: 0, offset: 0 })
     }
 
-    /// Returns the seconds since 1970.
+    /// Returns the seconds since 1970-01-01T00:00:00Z.
     pub fn seconds(&self) -> i64 {
         self.seconds
     }

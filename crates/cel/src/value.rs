@@ -28,7 +28,7 @@ use crate::types::Type;
 
 /// The value of a variable or an expression.
 ///
-/// A value that is a list or a map can borrow data from the caller.
+/// Lists and maps can borrow data from the caller.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {

@@ -83,8 +83,8 @@ enum Events {
 }
 
 impl Cluster {
-    /// Connects to the cluster that the kubeconfig or the pod's service account describes. This method is the same as
-    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. Connecting reads files, but sends no requests.
+    /// Connects to the cluster that the kubeconfig or the pod's service account describes. `infer` is the same as
+    /// [`connect`](Self::connect) with the default [`ClusterConfig`], and reads files, but sends no requests.
     ///
     /// # Errors
     ///
@@ -93,8 +93,8 @@ impl Cluster {
         Self::connect(ClusterConfig::default())
     }
 
-    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. `connect` sends no requests. An
-    /// unreachable server therefore causes an error only for the first request.
+    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. `connect` sends no requests, so an
+    /// unreachable server causes an error only for the first request.
     ///
     /// # Errors
     ///
@@ -184,14 +184,14 @@ impl Cluster {
 
     /// Returns the shared informer for `T` in all namespaces. Calls with the same type return the same informer.
     ///
-    /// The returned informer is already started. The informer runs until its last [user](InformerFactory) is dropped or
-    /// the cluster is [shut down](Self::shutdown). An informer that is created after the shutdown does not run.
+    /// The returned informer is already running, and runs until its last [user](InformerFactory) is dropped or the
+    /// cluster is [shut down](Self::shutdown). An informer that is created after the shutdown does not run.
     ///
     /// For one namespace, a selector or other settings, use [`informer_with`](Self::informer_with). For several
     /// namespaces, use [`informer_of_namespaces`](Self::informer_of_namespaces).
     ///
-    /// The cache removes `managedFields` from objects: see [`Projection`](pintle_informer::Projection). Updating an
-    /// object on the server with its cached copy is still safe, because the server keeps the `managedFields`.
+    /// The cache removes `managedFields` from objects: see [`Projection`](pintle_informer::Projection). You can still
+    /// update an object on the server with the cached copy, because the server keeps the `managedFields`.
     ///
     /// # Panics
     ///
@@ -286,8 +286,8 @@ impl Cluster {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Returns the factory that creates this cluster's informers. A program can pass this factory to a manager, for
-    /// example.
+    /// Returns the factory that creates this cluster's informers. For example, a program can pass this factory to a
+    /// manager.
     pub fn informers(&self) -> &InformerFactory {
         &self.inner.informers
     }
@@ -320,9 +320,9 @@ impl Cluster {
         self.inner.events.lock()
     }
 
-    /// Stops the informers and the Event broadcaster of this cluster and all its clones. In total, `shutdown` waits at
-    /// most 5 s for the informers' tasks and for pending Events to be written. Shutting down the cluster's last clone
-    /// also stops the embedded server.
+    /// Stops the informers and the Event broadcaster of this cluster and all its clones. `shutdown` waits for the
+    /// informers' tasks to end and for pending Events to be written, but at most 5 s in total. Shutting down the
+    /// cluster's last clone also stops the embedded server.
     ///
     /// # Cancel safety
     ///
@@ -331,12 +331,12 @@ impl Cluster {
         self.shutdown_within(EVENTS).await;
     }
 
-    /// Stops this cluster like [`shutdown`](Self::shutdown), but waits at most `limit` in total. `shutdown_within`
-    /// waits at most 5 s for pending Events to be written. If an informer blocks the shutdown, half of `limit` remains
-    /// for the Events.
+    /// Stops this cluster like [`shutdown`](Self::shutdown), but waits at most `limit` in total. Within `limit`, the
+    /// method waits at most 5 s for pending Events to be written. Informers that block the shutdown use at most half of
+    /// `limit`, so that the other half remains for the Events.
     ///
-    /// The runtime must be able to run timers, which enforce the limit. Code that blocks one thread of a runtime can
-    /// stop the runtime's timers, even if the runtime has more threads.
+    /// The limit requires that the runtime's timers run. Code that blocks one thread of a runtime can stop these
+    /// timers, even if the runtime has more threads.
     ///
     /// # Cancel safety
     ///

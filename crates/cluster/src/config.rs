@@ -30,7 +30,7 @@ pub struct ClusterConfig {
     /// kubeconfig, the cluster uses the pod's service account.
     pub client: Option<ClientConfig>,
     /// The metrics provider for all components that the cluster creates, or `None` (the default) to disable metrics. Dropping a component
-    /// removes the metric series of the component.
+    /// removes its metric series.
     ///
     /// | component | metrics |
     /// |---|---|

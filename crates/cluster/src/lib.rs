@@ -1,4 +1,4 @@
-//! A connection to a Kubernetes cluster.
+//! A connection to a Kubernetes cluster, with shared clients, informers, recorders and electors.
 //!
 //! ```no_run
 //! use pintle_cluster::Cluster;
@@ -12,9 +12,9 @@
 //!
 //! # Main types
 //!
-//! - [`Cluster`] creates clients, informers, recorders and electors, which share connections and caches.
-//! - [`Reader`] reads objects from a cache or from the server.
-//! - [`ClusterConfig`] contains the connection settings, the metrics provider and the transport layer.
+//! - A [`Cluster`] creates clients, informers, recorders and electors, which share connections and caches.
+//! - A [`Reader`] reads objects from a cache or from the server.
+//! - A [`ClusterConfig`] contains the connection settings, the metrics provider and the transport layer.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

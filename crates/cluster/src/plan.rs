@@ -16,9 +16,9 @@ use tower_service::Service;
 use crate::cluster::Cluster;
 
 impl Cluster {
-    /// Starts an embedded API server for a controller's dry run. This server reads from the live cluster with this `Cluster`'s
-    /// client, and does not write to the live cluster. The returned [`Plan`] keeps all writes in memory. [`Plan::changes`]
-    /// returns these writes.
+    /// Starts an embedded API server for a controller's dry run. The embedded server reads from the live cluster with this
+    /// `Cluster`'s client, and does not write to the live cluster. The returned [`Plan`] keeps the controller's writes in
+    /// memory, and [`Plan::changes`] returns them.
     ///
     /// # Examples
     ///

@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 /// read from either source, like a Go function with controller-runtime's `client.Reader`.
 ///
 /// [`Cluster::reader`](crate::Cluster::reader) returns a reader that uses the cache. Before the cache has synced, and
-/// after the informer has stopped, this reader sends every read to the server. Objects in the cache can be older than
-/// on the server.
+/// after the informer has stopped, this reader sends every read to the server. Cached objects can be older than the
+/// objects on the server.
 ///
 /// [`Cluster::live_reader`](crate::Cluster::live_reader) returns a reader that sends every read to the server. Only
 /// objects from live reads contain `managedFields`, because the cache removes this field.
@@ -72,7 +72,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, which only reads and therefore changes nothing on the server.
+    /// Dropping the future cancels the read and changes nothing on the server.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<Option<Arc<T>>, ApiError> {
         let key = key.try_into().map_err(|error| InvalidRequest::Key(error.into()))?;
         let has_scope = key.namespace().is_some() == (T::Scope::SCOPE == Scope::Namespaced);
@@ -95,7 +95,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, which only reads and therefore changes nothing on the server.
+    /// Dropping the future cancels the read and changes nothing on the server.
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError> {
         match self.cache() {
             Some(cache) => Ok(cache.select(selector)),
@@ -112,7 +112,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, which only reads and therefore changes nothing on the server.
+    /// Dropping the future cancels the read and changes nothing on the server.
     pub async fn list_in(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError>
     where
         T: Resource<Scope = NamespaceScope>,

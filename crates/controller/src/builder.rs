@@ -95,11 +95,12 @@ impl<K: RequestKey> Builder<K> {
 
     /// Reconciles the keys that `handler` returns for each event of `objects`.
     ///
-    /// An event ends the backoff of a key whose last reconciliation failed. There is an exception for events that arrive
-    /// during the reconciliation or up to 5 s after its failure, because the reconciliation may have caused them. With
-    /// [`EnqueueObject`] and [`EnqueueOwner`], such an event usually only shortens the backoff. With other handlers, such
-    /// an event ends the backoff. Such events shorten or end a key's backoff at most ten times until the key succeeds.
-    /// [`ControllerConfig::queue`] lists the exact rules for shortening and ending a backoff.
+    /// An event ends the backoff of a key whose last reconciliation failed. If an event arrives during the
+    /// reconciliation or up to 5 s after its failure, the reconciliation may have caused the event. With
+    /// [`EnqueueObject`] and [`EnqueueOwner`], an event that the reconciliation may have caused usually only shortens
+    /// the backoff. With other handlers, every event ends the backoff. Events that the reconciliation may have caused
+    /// shorten or end a key's backoff at most ten times until the key succeeds. [`ControllerConfig::queue`] lists the
+    /// exact rules for shortening and ending a backoff.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         let relation = Relation::of(&handler);
         self.source(KindSource::new(objects.into(), handler, relation))
@@ -125,9 +126,9 @@ impl<K: RequestKey> Builder<K> {
     }
 
     /// Reconciles only keys for which `filter` returns `true`. The filter applies to keys from all sources, including
-    /// [`Trigger`](crate::Trigger)s. If several filters are set, a key must pass all of them. The filter is called for
-    /// each event, so it must be fast. The filter must be deterministic: it always returns the same value for the same
-    /// key.
+    /// [`Trigger`](crate::Trigger)s. If several filters are set, a key must pass all filters. The filter is called for
+    /// each event, so it must be fast. The filter must be deterministic: it must return the same value on each call
+    /// with the same key.
     ///
     /// Use this method to divide keys among several controllers or replicas: see
     /// [`Manager::sharded`](crate::Manager::sharded).

@@ -43,34 +43,34 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// The reconciliation timeout. A reconciliation that exceeds the timeout is dropped and treated as failed. `None`,
     /// the default, disables the timeout.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync. After the timeout, the run fails with an error that names the
-    /// unsynced cache. With `None` (the default), the run waits indefinitely, for example until a
+    /// The maximum time that a run waits for its caches to sync. After the timeout, the run fails with an error that
+    /// names the unsynced cache. With `None` (the default), the run waits indefinitely, for example until a
     /// CustomResourceDefinition is installed. While a run waits for its caches, the readiness check names the unsynced
     /// caches. If a cache has not synced after 10 s, the controller logs a warning, and repeats the warning once a
     /// minute.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread before the controller reports the problem in the logs, the
-    /// metrics and the readiness check. The default is 5 s. This timeout uses the real clock, even if tokio's clock is
-    /// paused.
+    /// The time after which the controller reports a reconciliation that blocks its thread. The report appears in the
+    /// logs, the metrics and the readiness check. The default is 5 s. This timeout uses the real clock, even if tokio's
+    /// clock is paused.
     pub blocked_after: Duration,
-    /// How long a stopping controller waits for running reconciliations before it drops them. The default is 25 s. In a
-    /// [`Manager`](crate::Manager), the manager's timeout is used instead.
+    /// The maximum time that a stopping controller waits for running reconciliations before it drops them. The default
+    /// is 25 s. In a [`Manager`](crate::Manager), the manager's timeout is used instead.
     pub graceful_shutdown_timeout: Duration,
     /// A function that configures each run's queue. With `None`, the default, the queue uses these rules:
     ///
     /// - The queue returns keys of changed objects before keys from the initial list, which have [`LOW_PRIORITY`]. The
     ///   priority of a waiting key increases by one every 3 s, so no key starves. A key from the initial list is
-    ///   therefore processed before all changes that arrive more than 5 minutes later. Keys with the same priority are
-    ///   processed in first-in, first-out order.
+    ///   processed before all changes that arrive more than 5 minutes later. Keys with the same priority are processed
+    ///   in first-in, first-out order.
     /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to a maximum of 1000 s.
     /// - A change ends the delay, unless the change is attributed to the failed reconciliation. Changes to the
     ///   reconciled object or a dependent are attributed to the reconciliation if they arrive while it runs or up to
     ///   5 s later. A change that is attributed to the reconciliation does not end the delay, but shortens it to 30 s.
     ///   A change that is attributed to the reconciliation never shortens a delay that the server or the reconciler
-    ///   requested. A change to another [watched](crate::Builder::watches) object ends the delay. Under these rules,
-    ///   changes during a reconciliation or up to 5 s after its failure shorten or end a key's delay at most ten times
-    ///   before the key succeeds. A reconciler that writes and then fails therefore still backs off. The number of
-    ///   later changes that end a delay is not limited.
+    ///   requested. A change to a [watched](crate::Builder::watches) object other than the reconciled object or a
+    ///   dependent ends the delay. Changes during a reconciliation or up to 5 s after its failure shorten or end a
+    ///   key's delay at most ten times before the key succeeds. A reconciler that writes and then fails still backs
+    ///   off. Changes that arrive later can end a delay any number of times.
     /// - A new generation, a creation or a deletion of the reconciled object always ends the delay immediately. If a
     ///   [`Trigger`](crate::Trigger) or a custom source adds a key, the key's delay also ends immediately.
     pub queue: Option<QueueSetup<K>>,
@@ -105,8 +105,8 @@ pub struct ControllerConfig<K = ObjectKey> {
 /// Keys from the initial list and from resyncs have [`LOW_PRIORITY`]. A custom order may ignore priorities.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys from the initial list and from resyncs. The object of a key with this priority may be
-/// unchanged. controller-runtime uses the same value.
+/// The priority of keys from the initial list and from resyncs. Objects whose keys have this priority may be unchanged.
+/// controller-runtime uses the same value.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// The priority of a waiting key increases by one each time this duration passes.

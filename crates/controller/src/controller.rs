@@ -1,4 +1,4 @@
-//! A controller and its runs.
+//! Controllers, which reconcile the keys in a queue.
 
 mod run;
 
@@ -143,8 +143,8 @@ impl<K: RequestKey> Controller<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until the `stop` token is cancelled. After the stop request, the controller waits for
-    /// running reconciliations and starts no new ones. After
+    /// Runs the controller until the `stop` token is cancelled. After the stop request, the controller starts no new
+    /// reconciliations and waits for running reconciliations. After
     /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the controller drops the remaining
     /// reconciliations. A reconciliation that blocks its thread cannot be dropped. If a reconciliation still blocks its
     /// thread, the run returns an error that names the key.
@@ -177,8 +177,8 @@ impl<K: RequestKey> Controller<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the controller. The runtime drops the tasks of the running reconciliations soon
-    /// afterwards. A task that another thread is polling runs until its next await. The next run of the controller
+    /// Dropping the future stops the controller. Soon after the drop, the runtime drops the tasks of the running
+    /// reconciliations. A task that another thread is polling runs until its next await. The next run of the controller
     /// waits until the tasks of earlier runs have ended.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
@@ -194,7 +194,7 @@ impl<K: RequestKey> Controller<K> {
         ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("dropping its queue", panic))))
     }
 
-    /// Starts to fill the caches, so that a later run can start immediately. This method has no effect if the caches
+    /// Starts filling the caches, so that a later run can start immediately. This method has no effect if the caches
     /// are already filled.
     ///
     /// # Panics
@@ -209,14 +209,14 @@ impl<K: RequestKey> Controller<K> {
         &self.inner.name
     }
 
-    /// Returns the sources that have not synced, and the sources whose lists and watches have been failing for
-    /// 2 minutes. The second value of each pair is the reason for the problem. The controller starts to reconcile after
-    /// all sources have synced once.
+    /// Returns the sources that have not synced, and the sources whose lists and watches have been failing for two
+    /// minutes. Each pair contains the name of a source and the reason for its problem. The controller starts to
+    /// reconcile after all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
 
-    /// Returns the names of all sources, in the order in which they were added. If a source is
+    /// Returns the name of each source, in the order in which the sources were added. If a source is
     /// [unsynced](Self::unsynced), the second value of its pair is the reason.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =

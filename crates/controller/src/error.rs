@@ -26,7 +26,7 @@ pub enum ControllerError {
         controller: String,
         /// The source's name.
         source_name: String,
-        /// Why the source has not synced.
+        /// The reason why the source has not synced.
         problem: String,
         /// The timeout that has passed, or `None` if the source failed before the timeout.
         after: Option<Duration>,
@@ -60,7 +60,7 @@ pub enum ControllerError {
         controller: String,
         /// The reconciliations that block their threads, with their keys.
         blocked: String,
-        /// How long the new run or the manager waited for the blocked reconciliations.
+        /// The time that the new run or the manager waited for the blocked reconciliations.
         after: Duration,
     },
     /// The controller did not stop within the timeout, and dropped the remaining reconciliations.
@@ -124,8 +124,7 @@ pub enum ManagerError {
         /// The error of the service or the election.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// Two controllers have the same name. If the names were equal, logs, metrics and health checks could not
-    /// distinguish the controllers.
+    /// Two controllers have the same name, so logs, metrics and health checks could not distinguish them.
     #[error("two controllers are named {name:?}; rename one of them with `Builder::name`")]
     DuplicateName {
         /// The duplicate name.

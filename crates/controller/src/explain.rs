@@ -12,8 +12,8 @@ use crate::history::{KeyHistory, LastCall};
 use crate::key::{RequestKey, Text, parse, text};
 use crate::requests::Queue;
 
-/// The reason why a key is queued, delayed, in flight or idle. The `Display` implementation writes an explanation for
-/// people.
+/// The reason why a key is queued, delayed, in flight or idle. The `Display` implementation writes a human-readable
+/// explanation.
 ///
 /// `K` is the key type: see [`RequestKey`]. Explanations from a [`ControllerStatus`](crate::ControllerStatus) have keys
 /// of type `String`.
@@ -31,7 +31,7 @@ use crate::requests::Queue;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation<K = ObjectKey> {
-    /// The key that is explained.
+    /// The key that this explanation describes.
     pub key: K,
     /// Whether the key is in flight, queued, delayed or idle.
     pub state: WorkState,
@@ -122,8 +122,8 @@ impl<K: RequestKey> Controller<K> {
         self.histories().top(limit, |history| Some(history.last_call.as_ref()?.took))
     }
 
-    /// Returns up to `limit` keys. The keys that were added most often come first. If a key is added very often, it may
-    /// be part of a loop.
+    /// Returns up to `limit` keys that were added most often, sorted from most to least often. A key that is added very
+    /// often may be part of a loop, in which the reconciler's own writes trigger further reconciliations.
     pub fn most_active(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.total))
     }

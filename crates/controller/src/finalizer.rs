@@ -168,8 +168,7 @@ pub struct Finalizer<A> {
 }
 
 impl<A> Finalizer<A> {
-    /// Creates a finalizer with name `name`, such as `example.com/dns`. API servers reject finalizer names without a
-    /// slash.
+    /// Creates a finalizer named `name`, such as `example.com/dns`. API servers reject finalizer names without a slash.
     pub fn new(api: A, name: impl Into<String>) -> Self {
         Self { api, name: name.into(), options: WriteOptions::default() }
     }
@@ -181,7 +180,7 @@ impl<A> Finalizer<A> {
     }
 
     /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
-    /// deleted and has the finalizer. Otherwise, does nothing.
+    /// deleted and has the finalizer. Does nothing if the object is being deleted but does not have the finalizer.
     ///
     /// `apply` receives the stored object, which already contains the finalizer. If removing the finalizer fails,
     /// `cleanup` is called again, even though it has already completed.
@@ -193,8 +192,8 @@ impl<A> Finalizer<A> {
     ///
     /// # Cancel safety
     ///
-    /// The finalizer is stored before `apply` is called, and is not removed before `cleanup` has completed. Further
-    /// effects of dropping the future depend on `apply` and `cleanup`.
+    /// The finalizer is stored before `apply` is called, and is not removed before `cleanup` has completed. `apply` and
+    /// `cleanup` determine all other effects of dropping the future.
     pub async fn reconcile<T, Apply, Clean>(
         &self,
         object: Arc<T>,

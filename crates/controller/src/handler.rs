@@ -55,9 +55,9 @@ impl<T: Object> Handler<T> for EnqueueObject {
 /// A handler that reconciles the owners of an object, like controller-runtime's `EnqueueRequestForOwner`. The handler
 /// reconciles only owners of one kind.
 ///
-/// The handler matches owner references by group, kind and name. An owner reference matches with any API version. The
-/// uid is ignored, because a re-created owner must also handle the dependents of the deleted owner. For an update, the
-/// handler returns the owners from both the old and the new state of the object.
+/// The handler matches owner references by group, kind and name. The API version and the uid of an owner reference are
+/// ignored. The uid is ignored because a re-created owner must also handle the dependents of the deleted owner. For an
+/// update, the handler returns the owners from both the old and the new state of the object.
 ///
 /// # Examples
 ///
@@ -86,7 +86,7 @@ pub struct EnqueueOwner {
     pub group: String,
     /// The kind of the owners.
     pub kind: String,
-    /// The scope of the owners. Namespaced owners are in the namespace of the dependent.
+    /// The scope of the owners. A namespaced owner is in the same namespace as its dependents.
     pub scope: Scope,
     /// Whether the handler ignores owner references that are not controller references (`controller: true`). The
     /// default is true.

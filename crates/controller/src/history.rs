@@ -34,7 +34,7 @@ pub struct KeyCause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CauseReason {
-    /// An event of an informer.
+    /// An informer delivered an event for an object.
     Event {
         /// The name of the informer.
         source: Arc<str>,
@@ -87,7 +87,7 @@ pub struct LastCall {
     pub at: SystemTime,
     /// The duration of the reconciliation.
     pub took: Duration,
-    /// The error of the reconciliation, truncated to 512 bytes, or `None` if the call succeeded.
+    /// The error of the reconciliation, truncated to 512 bytes, or `None` if the reconciliation succeeded.
     pub error: Option<String>,
     /// The number of consecutive failures of the key.
     pub failures: u32,

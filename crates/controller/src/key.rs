@@ -18,8 +18,8 @@ use crate::panic::catch;
 /// to keys with [`EnqueueMapped`](crate::EnqueueMapped).
 ///
 /// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, and a `String` unchanged. Other key types
-/// are shown with their `Debug` implementation. The `Debug` output should therefore be different for different keys.
-/// Keys should contain no secrets.
+/// are shown with their `Debug` implementation. Different keys should have different `Debug` output. Keys should
+/// contain no secrets.
 ///
 /// The controller compares, hashes and clones keys while it holds a lock, so these operations should be fast and must
 /// not panic.

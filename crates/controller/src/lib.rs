@@ -74,17 +74,18 @@
 //!
 //! - Reconciliations of the same key never overlap. If a key changes during its reconciliation, the key is reconciled
 //!   again afterwards.
-//! - Reconciling starts after the caches of all sources have synced.
-//! - Changed objects are processed before the objects of an initial list. Apart from this rule, keys are processed in
-//!   first-in, first-out order, and no key starves.
+//! - The first reconciliation starts after the caches of all sources have synced.
+//! - Changed objects are processed before the objects of an initial list. Apart from the precedence of changed objects,
+//!   keys are processed in first-in, first-out order, and no key starves.
 //! - The controller also reconciles a deleted object's key if the object was deleted while the watch was disconnected.
-//!   If no replica was the leader at the time of the deletion, a standby or an earlier run of the same controller must
-//!   have received the object.
+//!   For a deletion that happens while no replica is the leader, this guarantee requires that a standby or an earlier
+//!   run of the controller has received the object.
 //! - An error, a panic or a timeout affects only the current reconciliation of one key. Each key has its own backoff,
 //!   which increases with each failure. A success resets the backoff.
 //! - A change to the reconciled object or a dependent does not end the backoff if a failed reconciliation may have
-//!   caused the change. A reconciler that writes an object and then fails therefore still backs off. Another writer may
-//!   have fixed the problem, so each of the first ten such changes shortens the remaining delay to 30 s.
+//!   caused the change. A reconciler that writes an object and then fails still backs off. Because another writer may
+//!   have fixed the problem, each of the first ten changes that the failed reconciliation may have caused shortens the
+//!   remaining delay to 30 s.
 //! - Logs, metrics and the readiness check report reconciliations that block their thread. If a reconciliation still
 //!   blocks its thread after a stop, the manager exits the process.
 //! - A run that cannot continue, for example after a panic, returns an error that describes the reason. A run never

@@ -41,21 +41,20 @@ use crate::stop::Stop;
 
 /// Runs controllers together with their caches, services and leader election.
 ///
-/// The manager starts its informers and services, then fills the controllers' caches, and then starts the election. A
-/// standby's caches are therefore already filled when the standby becomes the leader. The controllers start when this
-/// replica becomes the leader. The manager stops its components in reverse order. The election keeps renewing the lease
-/// while the controllers finish their work. When the controllers have finished, the manager releases the lease. The
-/// services and informers stop last. [One timeout](ManagerConfig::graceful_shutdown_timeout) limits the duration of the
-/// entire stop.
+/// The manager starts its informers and services, then fills the controllers' caches, and then starts the election.
+/// When a standby becomes the leader, its caches are already filled. The controllers start when this replica becomes
+/// the leader. The manager stops its components in reverse order. The election keeps renewing the lease while the
+/// controllers finish their work. When the controllers have finished, the manager releases the lease. The services and
+/// informers stop last. [One timeout](ManagerConfig::graceful_shutdown_timeout) limits the duration of the entire stop.
 ///
 /// - **Lost leadership.** A replica that loses its leadership drops the running reconciliations and tries to acquire
 ///   the lease again. A reconciliation that blocks its thread cannot be dropped. Until a blocked reconciliation has
-///   ended, the replica is not ready and does not try to acquire the lease. The liveness check of such a replica fails
-///   after a while. If a reconciliation blocks for longer than the [shutdown
+///   ended, the replica is not ready and does not try to acquire the lease. After a while, the liveness check of a
+///   replica with a blocked reconciliation fails. If a reconciliation blocks for longer than the [shutdown
 ///   timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails, even if another replica leads.
 /// - **Blocked threads during a stop.** The manager renews the lease until all reconciliations have ended, including
 ///   those that block their threads. If a blocked reconciliation does not end within the timeout, the manager does not
-///   release the lease. Other replicas can then acquire the lease only after it expires.
+///   release the lease. If the lease is not released, other replicas can acquire it only after it expires.
 /// - **Failures.** If a controller or a service fails or panics, the manager stops all components in the usual order.
 /// - **Standby.** A standby keeps its caches up to date. For each controller, the standby remembers the keys of the
 ///   newest 100,000 deleted objects. When the standby becomes the leader, it reconciles the remembered keys and the
@@ -63,8 +62,8 @@ use crate::stop::Stop;
 /// - **Blocked runtimes.** On a multi-threaded runtime, each election has its own thread, so reconciliations that block
 ///   the runtime's threads do not prevent lease renewals. If all threads of the runtime are blocked, a task cannot
 ///   request a stop. To stop the manager of a blocked runtime, cancel the token of [`run`](Self::run) from a thread
-///   outside of the runtime, such as a signal handling thread. The [process exit](ManagerConfig::exit_if_blocked) works
-///   even if the runtime is blocked.
+///   outside of the runtime, such as a signal handling thread. The manager can [exit the
+///   process](ManagerConfig::exit_if_blocked) even if the runtime is blocked.
 ///
 /// # Examples
 ///
@@ -207,10 +206,10 @@ impl Manager {
         self
     }
 
-    /// Runs a controller whose keys are divided among all replicas. Each part of the keys is called a shard.
-    /// `controller` returns the controller for one shard. Each replica runs the controllers of the shards for which it
-    /// is the leader. If a replica stops or dies, the other replicas take over its shards. Each controller must have a
-    /// unique name and must process only the keys of its shard: see [`Builder::only`](crate::Builder::only) and
+    /// Runs a controller whose keys are divided into shards, which are distributed among all replicas. `controller`
+    /// returns the controller for one shard. Each replica runs the controllers of the shards for which it is the
+    /// leader. If a replica stops or dies, the other replicas take over its shards. Each controller must have a unique
+    /// name and must process only the keys of its shard: see [`Builder::only`](crate::Builder::only) and
     /// [`Shard::has_key`].
     ///
     /// The manager's [leader election](Self::leader_election) has no effect on sharded controllers. Each replica fills
@@ -254,7 +253,8 @@ impl Manager {
     }
 
     /// Returns the status of the manager's components. Use the status for health checks, or to check whether this
-    /// replica is the leader. The status also covers components that are added later, so it can be passed to a service.
+    /// replica is the leader. The status also covers components that are added to the manager later, so the status can
+    /// be passed to a service.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
@@ -263,7 +263,7 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// - Two controllers have the same name, so the manager starts no component.
+    /// - Two controllers have the same name, so the manager did not start any component.
     /// - A controller, a service or another component failed. If several components fail, the first failure is
     ///   returned. The manager logs further failures.
     /// - Some components did not stop within the shutdown timeout. The error names the components that did not stop.

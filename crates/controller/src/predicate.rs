@@ -29,12 +29,12 @@ use pintle_meta::{Metadata, Object};
 /// assert!(!and(GenerationChanged, in_team_b).allows(&event));
 /// ```
 pub trait Predicate<T>: Send + Sync + 'static {
-    /// Returns `true` if `event` passes.
+    /// Returns `true` if this predicate accepts `event`.
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
 
     /// Returns `true` if the [negation](not) of this predicate accepts `event`. The default implementation returns the
-    /// opposite of [`allows`](Self::allows). A predicate that compares two states should return `true` from both
-    /// methods for additions and deletions, because these events have only one state.
+    /// opposite of [`allows`](Self::allows). For additions and deletions, a predicate that compares two states should
+    /// return `true` from both `allows` and `allows_not`, because these events have only one state.
     fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
         !self.allows(event)
     }
@@ -52,8 +52,8 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// For kinds without a generation (ConfigMap, Secret, Service...), this predicate accepts all updates except resyncs.
 /// In controller-runtime, `GenerationChangedPredicate` rejects all updates of kinds without a generation.
 ///
-/// For kinds with a generation, this predicate rejects changes that affect only labels, annotations or finalizers. A
-/// reconciler that adds a finalizer and then returns is therefore not called again, and should use
+/// For kinds with a generation, this predicate rejects changes that affect only labels, annotations or finalizers. The
+/// addition of a finalizer does not cause a reconciliation. If the reconciler adds a finalizer and then returns, use
 /// [`DesiredStateChanged`] instead.
 ///
 /// # Examples
@@ -91,7 +91,7 @@ pub struct GenerationChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DesiredStateChanged;
 
-/// Accepts updates that change a finalizer.
+/// Accepts updates that change the list of finalizers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizersChanged;
 

@@ -13,8 +13,8 @@ use pintle_meta::{ApiError, ObjectKey, Status};
 use crate::history::{Histories, KeyHistory};
 use crate::key::RequestKey;
 
-/// Moves the actual state of an object closer to its desired state, like controller-runtime's `Reconciler`. A key type
-/// other than [`ObjectKey`] can identify any unit of work, as in `TypedReconciler`: see [`RequestKey`].
+/// Moves the actual state of an object closer to its desired state, like controller-runtime's `Reconciler`. With a key
+/// type other than [`ObjectKey`], a key can identify any unit of work, as in `TypedReconciler`: see [`RequestKey`].
 ///
 /// A reconciler receives only a key, and not the event that caused the reconciliation. Read the current state from
 /// listers, which do not return deleted objects. Reconcilers must be idempotent, because the controller may call them
@@ -122,8 +122,8 @@ pub struct ReconcileRequest<K = ObjectKey> {
     /// The number of consecutive failures. Requeues with a [delay of zero](Action::requeue_after) are also counted.
     pub failures: u32,
     /// The leadership term of this reconciliation, or `None` without leader election. The controller drops the
-    /// reconciliation when the term ends. If an effect can outlive the reconciliation, for example in another process,
-    /// acquire a [permit](Leadership::permit) for it.
+    /// reconciliation when the term ends. Acquire a [permit](Leadership::permit) for each effect that can outlive the
+    /// reconciliation, for example in another process.
     pub leadership: Option<Leadership>,
     pub(crate) histories: Option<Histories<K>>,
 }
@@ -166,8 +166,8 @@ impl<K: RequestKey> ReconcileRequest<K> {
 }
 
 /// The result of a successful reconciliation, like controller-runtime's `Result`. The action determines when the key is
-/// reconciled again if nothing changes. As in controller-runtime, each action replaces the key's last action. Delays
-/// that a [`Source`](crate::Source) has requested stay pending.
+/// reconciled again if nothing changes. As in controller-runtime, each action replaces the key's last action. An action
+/// does not cancel the delays that a [`Source`](crate::Source) has requested.
 ///
 /// # Examples
 ///
@@ -196,9 +196,9 @@ impl Action {
     ///
     /// If `after` is zero, the rate limiter determines the delay, like `Requeue: true` in controller-runtime. By
     /// default, the first delay is 5 ms. Each further requeue with a zero delay doubles the delay, up to 1000 s. A
-    /// reconciler that always returns a zero delay therefore does not keep a worker busy. The rate limiter treats a
-    /// requeue with a zero delay as a failure, so [`ReconcileRequest::failures`] also increases. All other actions
-    /// reset the failure count.
+    /// reconciler that always returns a zero delay does not keep a worker busy, because the delay grows. The rate
+    /// limiter treats a requeue with a zero delay as a failure, so [`ReconcileRequest::failures`] also increases. All
+    /// other actions reset the failure count.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }
@@ -248,18 +248,19 @@ impl fmt::Debug for ReconcileError {
 }
 
 impl ReconcileError {
-    /// Creates an error that is retried.
+    /// Creates an error after which the controller retries the key.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: false, retry_after: None }
     }
 
-    /// Creates an error that a retry cannot fix. The key is reconciled again only when it changes.
+    /// Creates a terminal error, for problems that a retry cannot fix. The key is reconciled again only when it
+    /// changes.
     pub fn terminal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay before the retry. If a server response caused the error, the default is its
-    /// `Retry-After`. The controller also finds a server response inside an error that `anyhow` or thiserror's
+    /// Sets the minimum delay before the retry. If a server response caused the error, the default is the `Retry-After`
+    /// header of the response. The controller also finds a server response inside an error that `anyhow` or thiserror's
     /// `#[error(transparent)]` has wrapped. The retry is never earlier than the rate limiter allows. Delays over 1000 s
     /// are reduced to 1000 s.
     #[must_use]

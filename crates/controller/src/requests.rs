@@ -142,9 +142,9 @@ impl<K: RequestKey> Requests<K> {
         self.add_with(key, AddOptions::default());
     }
 
-    /// Queues `key` after the delay `after`. Adding the key without a delay cancels the delay only if a retry of the key
-    /// is pending. If the key has several delays, including a requeue or a retry, only the earliest delay applies. If
-    /// the controller is not running, the key is reconciled at the start of its next run.
+    /// Queues `key` after the delay `after`. Adding the key without a delay cancels the delay only if a retry of the
+    /// key is pending. If the key has several delays, including a requeue or a retry, only the earliest delay applies.
+    /// If the controller is not running, the key is reconciled at the start of the controller's next run.
     pub fn add_after(&self, key: K, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }

@@ -66,7 +66,7 @@ impl Controller<Singleton> {
 }
 
 impl Builder<Singleton> {
-    /// Also reconciles the key periodically, like [`Every`].
+    /// Also reconciles the key once per `period`: see [`Every`].
     pub fn every(self, period: Duration) -> Self {
         self.source(Every::new(period, Singleton).after_first_period())
     }

@@ -68,11 +68,12 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
     /// Returns the source's name for logs and errors.
     fn name(&self) -> &str;
 
-    /// Called once, when the controller is built, with a handle for adding keys. A source that adds keys between runs
-    /// must keep a clone of the handle. The controller stores keys that are added between runs for its next run.
+    /// Gives the source a handle for adding keys. The controller calls this method once, when the controller is built.
+    /// A source that adds keys between runs must keep a clone of the handle. The controller stores keys that are added
+    /// between runs for its next run.
     fn attach(&self, _requests: &Requests<K>) {}
 
-    /// Starts to fill the source's caches before a run. Managers call this method on standby replicas.
+    /// Starts filling the source's caches before a run. Managers call this method on standby replicas.
     fn warm_up(&self) {}
 
     /// Returns the reason why the source has not synced or is outdated. Returns `None` if the source has synced and is
@@ -81,7 +82,8 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
         None
     }
 
-    /// Starts adding keys to `requests`. The source can delay its work until one of the returned futures is polled.
+    /// Starts the source, which adds keys to `requests`. The source can delay its work until one of the returned
+    /// futures is polled.
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 

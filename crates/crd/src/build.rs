@@ -17,7 +17,7 @@ use crate::structural::structural;
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
 )]
 pub trait CustomResource: Resource + JsonSchema {
-    /// The parts of the definition that are not in [`Resource`], such as columns and short names.
+    /// The attributes of the definition that are not in [`Resource`], such as columns and short names.
     const DECLARATION: Declaration;
 
     /// Returns this version's CustomResourceDefinition.
@@ -25,8 +25,8 @@ pub trait CustomResource: Resource + JsonSchema {
     /// # Panics
     ///
     /// Panics if the type has no structural schema. Panics if the API server would reject a column, the scale
-    /// subresource or a selectable field, for example because its path does not exist in the schema. The result depends
-    /// only on the type, so a single test that calls `crd` finds every panic.
+    /// subresource or a selectable field, for example because its path does not exist in the schema. Because the result
+    /// depends only on the type, a single test that calls `crd` finds every panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,

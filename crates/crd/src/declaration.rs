@@ -10,7 +10,7 @@ pub struct Declaration {
     pub short_names: &'static [&'static str],
     /// The kubectl categories, such as `all`.
     pub categories: &'static [&'static str],
-    /// Whether the status is a subresource.
+    /// Whether the definition has the status subresource.
     pub has_status: bool,
     /// The scale subresource, if any.
     pub scale: Option<Scale>,
@@ -26,15 +26,15 @@ pub struct Declaration {
     pub deprecation_warning: Option<&'static str>,
     /// Whether the API server serves this version.
     pub is_served: bool,
-    /// Whether this is the storage version. Each definition has exactly one storage version.
+    /// Whether this is the storage version. Exactly one version of a definition is the storage version.
     pub is_stored: bool,
     /// The version in the `Cargo.toml` of the package that defines the resource, or `None` if unknown. If two programs
     /// install different versions of a definition, the higher version wins.
     pub package_version: Option<&'static str>,
 }
 
-/// A placeholder for structs with invalid attributes. No code uses it at run time, because the derive macro reports the
-/// invalid attribute as a compile error.
+/// A placeholder for structs with invalid attributes. The placeholder is never used at run time, because the derive
+/// macro reports an invalid attribute as a compile error.
 pub const NO_DECLARATION: Declaration = Declaration {
     singular: "",
     short_names: &[],
@@ -69,8 +69,8 @@ pub struct Column {
     pub name: &'static str,
     /// The JSON path of the column's value in the object.
     pub json_path: &'static str,
-    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` selects the schema's type for
-    /// `json_path`.
+    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. If `None`, the column has the type
+    /// that the schema has for `json_path`.
     pub column_type: Option<&'static str>,
     /// The OpenAPI format of the column, such as `int32`.
     pub format: Option<&'static str>,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 /// An `apiextensions.k8s.io/v1` CustomResourceDefinition with a JSON spec. The serialized form contains `apiVersion`
-/// and `kind`, so a definition can be written as YAML and applied with kubectl.
+/// and `kind`, so kubectl can apply its YAML.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomResourceDefinition {
@@ -122,7 +122,7 @@ impl CustomResourceDefinition {
     }
 
     /// Sets the annotation [`PACKAGE_VERSION`] to the SemVer version of the program that installs this definition. An
-    /// operator build with a lower version does not replace the definition.
+    /// operator with a lower version does not replace the definition.
     #[must_use]
     pub fn with_package_version(mut self, version: impl Into<String>) -> Self {
         self.metadata.annotations.insert(PACKAGE_VERSION.into(), version.into());
@@ -135,8 +135,8 @@ impl CustomResourceDefinition {
         versions.filter(|version| version["served"] == true).filter_map(|version| version["name"].as_str()).collect()
     }
 
-    /// Merges the definitions for several versions of a kind into one definition. The versions keep their order. The
-    /// storage version determines the resource names.
+    /// Merges the definitions for several versions of a kind into one definition. The merged versions keep their order.
+    /// The storage version determines the resource names.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl CustomResourceDefinition {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The definitions have different names, two of which are in this error.
+    /// The definitions have different names. The error contains two of these names.
     #[error("{0:?} and {1:?} are different definitions; give all versions the same group and plural")]
     Names(String, String),
     /// The merged definition would have this number of storage versions instead of one.

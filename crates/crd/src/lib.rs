@@ -68,22 +68,23 @@
 //! schema:
 //!
 //! - An enum of unit variants becomes a string with an `enum` list. An enum of structs (tagged, untagged or flattened) becomes an object
-//!   with the properties of all variants. This object's `oneOf` or `anyOf` lists the required properties and rules of each variant. The CEL
-//!   rules of a variant apply to objects with the tag and the required properties of the variant.
+//!   with the properties of all variants. The `oneOf` or `anyOf` of this object lists the required properties and the rules of each
+//!   variant. The CEL rules of a variant apply only to objects with the tag and the required properties of the variant.
 //! - An `Option` field becomes an optional property. kube-apiserver drops `null` values of optional properties. An `Option` inside a list
 //!   or a map becomes `nullable`.
 //! - A map becomes an object with `additionalProperties`. A `serde_json::Value` preserves unknown fields.
 //! - A type for integers or strings, such as k8s-openapi's `IntOrString`, is marked with `x-kubernetes-int-or-string`.
 //! - A set of scalars becomes a list of the list type `set`. [`Conditions`](pintle_meta::Conditions) become a list of the list type `map`.
-//! - Formats that kube-apiserver does not support, such as `uint32`, are removed, but the bounds of the numbers are kept.
-//! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self
-//!   > 0"}]))]`.
+//! - Formats that kube-apiserver does not support, such as `uint32`, are removed, but the schema keeps the bounds of the
+//!   numbers.
+//! - Keywords with the prefix `x-kubernetes-` stay in the schema: `#[schemars(extend("x-kubernetes-validations" =
+//!   [{"rule": "self > 0"}]))]`.
 //!
 //! If the status is a subresource, the `status` field must be an `Option` or have a serde default. Other types of `status` cause a compile
 //! error, because a new object has no status.
 //!
 //! A recursive type has no structural schema, so [`crd`](CustomResource::crd) panics. The panic message names the field and suggests the
-//! schema [`preserve_unknown_fields`]. A single test that calls `crd` detects this panic.
+//! schema [`preserve_unknown_fields`]. A test that calls `crd` detects the panic.
 //!
 //! # Main items
 //!

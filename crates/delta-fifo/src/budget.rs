@@ -1,4 +1,4 @@
-//! The cooperative budget of tasks whose futures are always ready.
+//! A cooperative budget that makes tasks yield even if their futures are always ready.
 
 use std::cell::Cell;
 use std::future::Future;

@@ -7,10 +7,10 @@ use crate::line::Line;
 
 /// A queue of changes for a listener that can be slower than the producer.
 ///
-/// Queued changes to the same key are merged. The queue has at most one entry per key. Each entry belongs to an object
-/// that exists or that the listener has already received. With [ordered delivery](Delivery::Ordered), the queue can
-/// contain up to `bound` additional changes. With every [`Delivery`], a listener that applies all changes in order has
-/// the same objects as the producer.
+/// The queue merges queued changes to the same key, so it has at most one entry per key. An object that is added and
+/// deleted before the listener receives it has no entry. With [ordered delivery](Delivery::Ordered), the queue can
+/// contain up to `bound` additional changes. With every [`Delivery`], a listener that applies all changes in order ends
+/// up with the same objects as the producer.
 ///
 /// The queue pops keys in the order of their first change. Merging another change does not move the key to the end of
 /// the queue. If an object is added and deleted between two pops, the listener receives neither change, except with
@@ -58,11 +58,11 @@ pub enum Delivery {
     /// memory only for deletions.
     Newest,
     /// Delivers each change separately and in order, across all keys. When `bound` changes are queued, a new change is
-    /// merged into the last queued change of its key. The listener receives a merged change before changes to other
-    /// keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts the merged changes.
+    /// merged into the last queued change of its key. The listener can therefore receive a merged change before older
+    /// changes to other keys. [`joined`](CoalescingFifo::joined) counts the merged changes.
     Ordered {
         /// The number of queued changes at which the queue starts to merge new changes. The queue can exceed `bound`,
-        /// because the first queued change of a key always gets an entry of its own.
+        /// because the first queued change of a key always gets a separate entry.
         bound: usize,
     },
 }
@@ -72,7 +72,7 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// A queued state of the object that the newest state replaced before the listener received it, if any.
+    /// An older queued state of the object that the listener will no longer receive, if any.
     pub untold: Option<T>,
 }
 
@@ -86,7 +86,7 @@ pub enum Change<T> {
         /// Whether the object existed before the listener was added.
         is_initial: bool,
     },
-    /// An object that the listener knows has changed, or a resync delivers the object again.
+    /// The listener already knows the object, and the object changed or a resync delivers it again.
     Updated {
         /// The previous state that the listener received, or `None` with [`Delivery::Newest`], which keeps only the
         /// newest state.
@@ -133,9 +133,8 @@ struct Deletion<T> {
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Creates an empty queue.
     ///
-    /// `same_identity` returns `true` if two states with the same key belong to the same object. An update that changes
-    /// the identity means that the producer missed the deletion of the old object, so the queue also delivers a
-    /// deletion.
+    /// `same_identity` returns `true` if two states with the same key belong to the same object. If an update changes
+    /// the identity, the producer missed the deletion of the old object, so the queue also delivers a deletion.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
         Self { line: Line::new(), delivery, same_identity, joined: 0 }
     }
@@ -188,7 +187,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         };
     }
 
-    /// Queues a resync of an unchanged object. Does nothing if a change of the object is already queued.
+    /// Queues a resync of an unchanged object, unless a change of the object is already queued.
     pub fn sync(&mut self, key: K, object: T) {
         let hash = self.line.hash(&key);
         if self.line.find(hash, &key).is_none() {

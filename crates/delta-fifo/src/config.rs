@@ -33,14 +33,14 @@ pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
 /// ```
 pub struct DeltaFifoConfig<K, T> {
-    /// The objects that the consumer knows. With `None`, the queue cannot detect missed deletions of objects that are
-    /// no longer queued.
+    /// The objects that the consumer knows. If this field is `None`, the queue cannot detect missed deletions of
+    /// objects that are no longer queued.
     pub known_objects: Option<KnownObjects<K, T>>,
     /// Transforms each object once, when the object is queued. The queue computes the key before the transformation.
     /// Objects in tombstones and resyncs are already transformed, so they are not transformed again.
     pub transformer: Option<Transformer<T>>,
-    /// A handler that the queue calls for each known object whose lookup fails. The queue continues without the object
-    /// whose lookup failed. The methods of the queue document how they handle a missing object.
+    /// A handler that the queue calls for each known object whose lookup fails. The queue then skips the object. See
+    /// the methods of `DeltaFifo` for the effects of a failed lookup.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
     /// Whether `replace` delivers its objects as [`Delta::Replaced`](crate::Delta::Replaced) instead of
     /// [`Delta::Sync`](crate::Delta::Sync). The default is `false`, for compatibility with old consumers. New consumers
@@ -51,14 +51,13 @@ pub struct DeltaFifoConfig<K, T> {
 /// The configuration of a [`RealFifo`](crate::RealFifo), like client-go's `RealFIFOOptions`.
 pub struct RealFifoConfig<K, T> {
     /// The objects that the consumer knows. If this field is set, the queue delivers each object of a list as a
-    /// separate item. With known objects, the consumer must apply each popped item to these objects before it calls the
-    /// queue again. With `None`, the queue delivers a list as a single item, like client-go with `AtomicEvents`.
+    /// separate item. The consumer must then apply each popped item to the known objects before it calls the queue
+    /// again. If this field is `None`, the queue delivers a list as a single item, like client-go with `AtomicEvents`.
     pub known_objects: Option<KnownObjects<K, T>>,
     /// Transforms each object once, when the object is queued. Objects in tombstones and resyncs are already
     /// transformed, so they are not transformed again.
     pub transformer: Option<Transformer<T>>,
-    /// A handler that the queue calls for each known object whose lookup fails. The queue continues without the object
-    /// whose lookup failed.
+    /// A handler that the queue calls for each known object whose lookup fails. The queue then skips the object.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
 }
 

@@ -37,17 +37,17 @@ pub enum DeltaType {
 pub enum DeletedObject<K, T> {
     /// The deletion was observed, and this variant contains the object's final state.
     Observed(T),
-    /// The deletion was detected because a list does not contain the object, so the object's final state is unknown.
+    /// The deletion was not observed, but a later list does not contain the object. The object's final state is
+    /// unknown.
     Tombstone(DeletedFinalStateUnknown<K, T>),
 }
 
-/// A tombstone: the object was deleted, but its final state was not observed. The name of this type comes from
-/// client-go.
+/// A tombstone for a deleted object whose final state was not observed. The name of this type comes from client-go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The last observed state of the object, if known. The last observed state may be older than the final state.
+    /// The last observed state of the object, if known, which may be older than the object's final state.
     pub object: Option<T>,
 }
 
@@ -116,7 +116,7 @@ impl<K, T> DeletedObject<K, T> {
         }
     }
 
-    /// Returns `true` for a tombstone. In a tombstone, the object's final state is unknown.
+    /// Returns `true` for a tombstone, which means that the object's final state is unknown.
     pub fn is_tombstone(&self) -> bool {
         matches!(self, Self::Tombstone(_))
     }

@@ -13,9 +13,9 @@ use crate::store::Store;
 /// A queue that keeps every change, grouped by key, like client-go's `DeltaFIFO`.
 ///
 /// The producer queues changes to objects. The consumer pops one key at a time, together with all changes that were
-/// queued since the key was last popped. The queue pops keys in FIFO order, and a key keeps its position when more
-/// changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one of them. The queue
-/// does not merge other changes.
+/// queued since the key was last popped. The queue pops keys in FIFO order. Queuing more changes of a key does not
+/// change the position of the key. If two consecutive changes of a key are deletions, the queue keeps only one of them.
+/// All other changes stay separate.
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If a new list does
 /// not contain an object that the consumer knows, the queue delivers a deletion with a
@@ -64,7 +64,7 @@ pub struct Popped<K, T> {
     pub key: K,
     /// The changes of the key.
     pub deltas: Deltas<K, T>,
-    /// Whether the key comes from the first list.
+    /// Whether the key was part of the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -128,8 +128,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     }
 
     /// Queues a list that replaces all objects. The queue delivers each listed object, and a tombstone for every other
-    /// key that is queued or known. The tombstone contains the object's newest queued state, or the known state if no
-    /// state is queued. If the lookup of the known state fails, the tombstone contains no state.
+    /// key that is queued or known. Each tombstone contains the object's newest queued state, or the known state if no
+    /// state is queued. A tombstone contains no state if the lookup of the known object fails.
     ///
     /// This queue ignores `resource_version`, which other stores use.
     ///
@@ -156,8 +156,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again as [`Delta::Sync`]. Skips objects that are already queued, because their known
-    /// state is outdated, and objects whose lookup fails. Does nothing if the queue has no known objects.
+    /// Queues each known object again as [`Delta::Sync`]. Skips objects whose lookup fails, and objects with queued
+    /// changes, because their known state is outdated. Does nothing if the queue has no known objects.
     ///
     /// # Errors
     ///
@@ -172,8 +172,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues popped changes again, at the end of the queue. Does nothing if the queue already contains newer changes
-    /// to the same key.
+    /// Queues popped changes again, at the end of the queue, unless the queue already contains newer changes to the
+    /// same key.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Removes the oldest key and returns it with all its changes. Returns `None` if the queue is empty. The call also
+    /// Removes the oldest key and returns it with all its changes. Returns `None` if the queue is empty. `pop` also
     /// marks the previously popped key as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Popped<K, T>> {
         self.progress.processed();

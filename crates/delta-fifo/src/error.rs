@@ -1,5 +1,5 @@
-//! The errors of queues and stores. Except for errors about closed queues, all errors come from user-supplied
-//! functions.
+//! The errors of queues and stores. All errors come from user-supplied functions, except for errors about closed
+//! queues.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 /// An error from a user-supplied function.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The error of a key function that cannot compute the key of an object.
+/// The error that a key function returns if it cannot compute the key of an object.
 ///
 /// # Examples
 ///
@@ -96,8 +96,8 @@ impl From<KeyError> for StoreError {
     }
 }
 
-/// The error of a [transaction](crate::Store::transaction) with failed writes. The transaction has applied all other
-/// writes.
+/// The error of a [transaction](crate::Store::transaction) with failed writes. All other writes of the transaction were
+/// applied.
 #[derive(Debug)]
 pub struct TransactionError {
     /// The indices of the writes that were applied, in ascending order.

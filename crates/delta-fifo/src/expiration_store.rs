@@ -11,7 +11,7 @@ use crate::error::KeyError;
 
 /// A store that keeps objects by key until they expire, like client-go's `ExpirationCache`.
 ///
-/// The store does not read the clock, so callers pass the current time. The store removes an expired object when its
+/// Callers pass the current time, because the store does not read a clock. The store removes an expired object when its
 /// key is looked up or when [`list`](Self::list) is called.
 ///
 /// # Examples

@@ -47,9 +47,8 @@ struct Entry<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
-    /// Creates an empty heap. `key_func` returns an object's key. `less` returns `true` if the heap must pop its first
-    /// argument before its second argument. `key_func` and `less` must always return the same result for the same
-    /// objects.
+    /// Creates an empty heap. `key_func` returns an object's key. `less(a, b)` returns `true` if the heap must pop `a`
+    /// before `b`. `key_func` and `less` must always return the same result for the same objects.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,

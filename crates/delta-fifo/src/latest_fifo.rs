@@ -12,8 +12,8 @@ use crate::store::Store;
 /// A queue that keeps the latest object of each key, like client-go's `FIFO`.
 ///
 /// The consumer pops each key once, with its latest object. Deleting an object removes it from the queue, so the
-/// consumer receives no deletions. The queue pops keys in FIFO order, and a key keeps its position when its object
-/// changes.
+/// consumer receives no deletions. The queue pops keys in FIFO order. Replacing the object of a queued key does not
+/// change the position of the key.
 ///
 /// The queue takes no lock and never waits. To share the queue between threads or tasks, use a
 /// [`SharedFifo`](crate::SharedFifo). The queue contains at most one object per key.
@@ -54,7 +54,7 @@ pub struct Latest<K, T> {
     pub key: K,
     /// The latest state of the object.
     pub object: T,
-    /// Whether the key comes from the first list.
+    /// Whether the key was part of the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -85,8 +85,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.add(object)
     }
 
-    /// Queues an object. Does nothing if an object with the same key is already queued. Use this method to requeue an
-    /// object that could not be processed.
+    /// Queues an object, unless an object with the same key is already queued. Use this method to requeue an object
+    /// that could not be processed.
     ///
     /// # Errors
     ///
@@ -134,8 +134,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Removes and returns the oldest object, or `None` if the queue is empty. The call also marks the previously
-    /// popped object as [processed](Self::processed).
+    /// Removes and returns the oldest object, or `None` if the queue is empty. `pop` also marks the previously popped
+    /// object as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Latest<K, T>> {
         self.progress.processed();
         let (key, Waiting { object, .. }) = self.line.pop_front()?;
@@ -147,7 +147,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns `true` if the consumer has processed the first list. Objects that were deleted before they were popped
+    /// Returns `true` if the consumer has processed the first list. Objects that are deleted before they are popped
     /// also count as processed. A change before the first call to `replace` also marks the queue as synced.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()

@@ -1,4 +1,4 @@
-//! Queues of keyed changes, and traits for stores.
+//! Queues for changes to keyed objects, and traits for object stores.
 //!
 //! ```
 //! use pintle_delta_fifo::{DeletedObject, Delta, DeltaFifo, DeltaFifoConfig};
@@ -33,14 +33,14 @@
 //! # Main types
 //!
 //! - A [`Delta`] is one change to an object. [`Deltas`] are the queued changes for one key, oldest first.
-//! - A [`DeletedFinalStateUnknown`] is a tombstone: the object was deleted, but its final state was not observed.
+//! - A [`DeletedFinalStateUnknown`] is a tombstone for a deleted object whose final state was not observed.
 //! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`LatestFifo`] keeps the latest
 //!   object of each key. A [`Heap`] pops the smallest object first. [`DeltaFifoConfig`] and [`RealFifoConfig`] configure `DeltaFifo`
 //!   and `RealFifo`.
 //! - A [`CoalescingFifo`] queues [`Change`]s for a slow listener. The [`Delivery`] setting of the queue determines how
 //!   queued changes are merged.
 //! - A [`SharedFifo`] shares any [`Queue`] between threads or tasks, bounds it, and reports its [`FifoMetrics`].
-//! - *Known objects* are the objects that the consumer already has. A queue accesses known objects through a
+//! - *Known objects* are the objects that the consumer already has. A queue reads the known objects through a
 //!   [`KeyListerGetter`].
 //! - A [`Store`] keeps objects by key. An [`Indexer`] also finds objects by index. A [`MemoryStore`] is both a store and an indexer.
 //!   Objects in an [`ExpirationStore`] expire. An [`UndeltaStore`] passes all its objects to a function after each change.

@@ -13,7 +13,7 @@ use crate::store::{Indexer, KeyGetter, KeyLister, Store};
 
 /// A store that keeps objects by key and has named indexes, like client-go's `Store` and `Indexer`.
 ///
-/// The store takes no lock. The store computes an object's index values once, when the object is stored.
+/// The store computes an object's index values once, when the object is stored. The store takes no lock.
 ///
 /// # Examples
 ///

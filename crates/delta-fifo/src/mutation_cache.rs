@@ -13,9 +13,9 @@ use crate::line::Line;
 /// cache. The cache returns the newer of the stored object and the written object. Call [`on_delete`](Self::on_delete)
 /// whenever the store deletes an object, so that deleted objects do not reappear.
 ///
-/// The cache does not access the store or the clock, so callers pass the stored object and the current time. The cache
-/// keeps a write until the store contains it, but at most for the TTL, and only for a limited number of keys. A client
-/// can therefore usually read its own writes, but the cache does not guarantee this.
+/// Callers pass the stored object and the current time, because the cache does not access the store or a clock. The
+/// cache keeps a write until the store contains it, but at most for the TTL, and only for a limited number of keys.
+/// Because of these limits, the cache does not guarantee that a client reads its own writes.
 ///
 /// # Examples
 ///
@@ -63,8 +63,8 @@ pub struct ObjectVersion<K> {
     pub key: K,
     /// The object's UID. Two objects with the same key have different UIDs.
     pub uid: String,
-    /// The object's resourceVersion as a number. A higher number is newer, even if the numbers belong to different
-    /// objects of the same resource type.
+    /// The object's resourceVersion as a number. Among the objects of one resource type, a higher number is a newer
+    /// version.
     pub version: u128,
 }
 

@@ -13,8 +13,8 @@ pub trait Queue {
     /// The type of popped items.
     type Popped;
 
-    /// Removes and returns the next item, or `None` if the queue is empty. The call also marks the previously popped
-    /// item as [processed](Self::processed).
+    /// Removes and returns the next item, or `None` if the queue is empty. `pop` also marks the previously popped item
+    /// as [processed](Self::processed).
     fn pop(&mut self) -> Option<Self::Popped>;
 
     /// Marks the items that were popped so far as processed.

@@ -87,7 +87,7 @@ pub enum Item<K, T> {
 pub struct PoppedItem<K, T> {
     /// The popped item.
     pub item: Item<K, T>,
-    /// Whether the item comes from the first list.
+    /// Whether the item was part of the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct PoppedItem<K, T> {
 pub struct Batch<K, T> {
     /// The items, oldest first.
     pub items: Vec<Item<K, T>>,
-    /// Whether the items come from the first list.
+    /// Whether the items were part of the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -198,7 +198,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    /// Removes and returns the oldest item, or `None` if the queue is empty. The call also marks the previously popped
+    /// Removes and returns the oldest item, or `None` if the queue is empty. `pop` also marks the previously popped
     /// item as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<PoppedItem<K, T>> {
         self.progress.processed();
@@ -207,11 +207,11 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 
     /// Removes and returns the oldest items that the consumer can process together: at least one item, and at most
-    /// `most` items. Returns `None` if the queue is empty. The call also marks the previous batch as
+    /// `most` items. Returns `None` if the queue is empty. `pop_batch` also marks the previous batch as
     /// [processed](Self::processed).
     ///
-    /// A batch contains no two items with the same key. The batch that contains the end of the initial list contains no
-    /// later items. An item that affects all objects, such as a list, is always returned in a separate batch.
+    /// A batch contains no two items with the same key. A batch never mixes items of the initial list with later items.
+    /// An item that affects all objects, such as a list, is always returned in a separate batch.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));

@@ -21,8 +21,8 @@ use crate::wait::Wait;
 ///
 /// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow
 /// consumer. Consumers either [`process`](Self::process) items while the queue is locked, or [`take`](Self::take) items
-/// and process them after unlocking the queue. The queue [has synced](Queue::has_synced) when the consumer has
-/// processed the first list. [`synced`](Self::synced) waits until the queue has synced.
+/// and process them after unlocking the queue. The queue [has synced](Queue::has_synced) once the consumer has
+/// processed the first list. [`synced`](Self::synced) waits for this.
 ///
 /// # Examples
 ///
@@ -66,15 +66,15 @@ pub struct SharedFifoConfig {
     /// The number of queued items at which [`room`](SharedFifo::room) starts to wait. The default is 2,000, as in
     /// client-go.
     pub bound: usize,
-    /// The receiver of the queue's metrics, or `None` to disable metrics.
+    /// Receives the metrics of the queue. `None` disables metrics.
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
 /// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls the methods of `FifoMetrics` while it is
 /// locked, so the last reported values match the queue. The methods must not block or access the queue.
 ///
-/// If a method panics, the call that changed the queue first wakes all waiters. After waking the waiters, the call
-/// resumes the panic, unless the call returns popped items. See the [panics of a guard](Guard#panics).
+/// If a method panics, the call that changed the queue first wakes all waiters. The call then resumes the panic, unless
+/// it returns popped items. See the [panics of a guard](Guard#panics).
 pub trait FifoMetrics: Send + Sync {
     /// Reports the number of queued items: client-go's gauge `informer_queued_items`.
     fn queued(&self, items: usize);
@@ -87,10 +87,10 @@ pub trait FifoMetrics: Send + Sync {
 ///
 /// # Panics
 ///
-/// Dropping the guard also resumes the first panic of the metrics or a waker, after all waiters are awake. The panic is
+/// If the metrics or a waker panic, dropping the guard wakes all waiters and then resumes the first panic. The panic is
 /// not resumed if the thread is already panicking. [`take`](SharedFifo::take) and [`process`](SharedFifo::process) drop
-/// such a panic and return their result, because the popped items would be lost. The panic hook reports every panic,
-/// even if it is not resumed.
+/// such a panic and return their result, because otherwise the popped items would be lost. The panic hook reports every
+/// panic, even if it is not resumed.
 pub struct Guard<'a, Q: Queue> {
     // The lock guard is the first field, so that the lock is released before the other fields wake the waiters.
     state: MutexGuard<'a, State<Q>>,
@@ -104,7 +104,8 @@ pub struct Guard<'a, Q: Queue> {
 /// Items that a consumer has taken from a [`SharedFifo`]. Dropping a `Taken` marks the items as processed.
 ///
 /// The caller may move `popped` out, but must keep the `Taken` until the items are processed. Dropping a `Taken` locks
-/// the queue, so do not drop it while you hold a [`Guard`]. The drop panics in the same cases as the drop of a `Guard`.
+/// the queue, so do not drop it while you hold a [`Guard`]. Dropping a `Taken` panics in the same cases as dropping a
+/// `Guard`.
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -176,7 +177,7 @@ impl<Q: Queue> SharedFifo<Q> {
     /// producers to slow them down when the consumer is slow. If the queue is closed, this method ignores the bound.
     ///
     /// The guard is not `Send`, so drop it before you `.await`. Each change of the queue wakes all waiting producers,
-    /// even if only one producer finds room.
+    /// even if the queue has room for only one item.
     ///
     /// # Cancel safety
     ///
@@ -197,9 +198,9 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// Panics if the queue uses [known objects](Queue::has_known_objects), because after `pop`, the popped object would
-    /// be missing from both the queue and the known objects. A `replace` before the consumer updates the known objects
-    /// would then not detect the deletion of the popped object. Also panics in the same cases as [`lock`](Self::lock).
+    /// Panics if the queue uses [known objects](Queue::has_known_objects), because the popped object would be missing
+    /// from both the queue and the known objects. A `replace` before the consumer updates the known objects would then
+    /// not detect the deletion of the popped object. Also panics in the same cases as [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! Traits for stores.
+//! Traits for stores of keyed objects.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -40,7 +40,7 @@ pub trait Store<K, T> {
     /// Returns the same errors as [`add`](Self::add).
     fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError>;
 
-    /// Makes a queue deliver the known objects again. In a cache, this method does nothing.
+    /// Makes a queue deliver the known objects again. Does nothing if the store is a cache.
     ///
     /// # Errors
     ///
@@ -131,8 +131,7 @@ pub trait KeyGetter<K, T> {
 
 /// Read access to the objects that a queue's consumer knows.
 ///
-/// The trait is implemented for stores behind a lock, so that the consumer can update the store while the queue has
-/// access to it:
+/// The trait is implemented for stores behind a lock, because the queue and the consumer share the store:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};

@@ -8,8 +8,8 @@ use crate::store::{Store, Transaction};
 /// A [`Store`] that passes the list of all its objects to a function after each change, like client-go's
 /// `UndeltaStore`.
 ///
-/// Use this store if the consumer needs the current objects, not the changes. The cost of each change is proportional
-/// to the number of objects, so use this store only for a small number of objects.
+/// Use this store for a small number of objects, if the consumer needs the current objects and not the changes. The
+/// cost of each change is proportional to the number of objects.
 ///
 /// # Examples
 ///

@@ -11,7 +11,7 @@ use crate::budget::Budget;
 
 /// A future that tasks on any runtime can await. Threads without a runtime can [block](Self::wait) on the future.
 ///
-/// A task whose futures are always ready yields to the other tasks on its thread after 128 results.
+/// A task whose futures are always ready yields to the other tasks on its thread after 128 ready polls.
 #[must_use = "does nothing unless it is awaited or `wait` is called"]
 pub struct Wait<F> {
     future: F,
@@ -23,7 +23,8 @@ impl<F: Future> Wait<F> {
         Self { future, budget: Budget::default() }
     }
 
-    /// Blocks the thread until the result is available. Do not call this method from an async task.
+    /// Blocks the thread until the future completes, and returns its output. Do not call this method from an async
+    /// task.
     pub fn wait(self) -> F::Output {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut future = pin!(self.future);

@@ -23,8 +23,8 @@ use super::{aggregated, etag, openapi, openapi_v2};
 use crate::legacy::group_list;
 use crate::legacy::paths;
 
-/// A server's discovery and OpenAPI documents. Each document is created on request, on a blocking thread, because its
-/// creation takes a long time. At most one OpenAPI document and one discovery document are created at the same time.
+/// A server's discovery and OpenAPI documents. Each document is created on request, on a blocking thread, because
+/// creating it takes long. At most one OpenAPI document and one discovery document are created at the same time.
 #[derive(Debug)]
 pub struct Documents {
     cache: Mutex<DocumentCache>,
@@ -42,12 +42,12 @@ impl Default for Documents {
     }
 }
 
-/// The content and the format of a document.
+/// The content and the encoding of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentScope {
     /// A discovery document.
     Listing(Listing),
-    /// The list of all OpenAPI 3 documents with their paths.
+    /// The index of all OpenAPI 3 documents, with their paths.
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
     Version(GroupVersion, DocumentForm),
@@ -58,7 +58,7 @@ pub enum DocumentScope {
 /// The encoding of an OpenAPI document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentForm {
-    /// JSON, the default.
+    /// JSON, which is the default.
     Json,
     /// Protobuf with the messages of the Go library gnostic.
     Protobuf,
@@ -69,7 +69,7 @@ pub enum DocumentForm {
 pub enum Listing {
     /// The aggregated document of `/api` or `/apis`, with all resources.
     Aggregated {
-        /// Whether the document describes `/api` with the core group, or `/apis` otherwise.
+        /// Whether the document describes `/api`, which contains only the core group, instead of `/apis`.
         core: bool,
     },
     /// The list of all API groups, at `/apis`.
@@ -91,7 +91,7 @@ pub struct Document {
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
-    /// Creates a cache that creates its documents on the thread of the caller.
+    /// Creates a cache that creates documents on the thread of the caller.
     pub fn inline() -> Self {
         Self { is_inline: true, ..Self::default() }
     }

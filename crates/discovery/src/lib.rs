@@ -1,14 +1,14 @@
 //! Discovery documents and OpenAPI documents of an API server.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
 //! - [`Documents`] encodes and caches discovery documents and OpenAPI documents. A [`DocumentScope`] selects a
 //!   document, and a [`DocumentForm`] its encoding.
 //! - [`api_versions`], [`group`] and [`resource_list`] describe groups, versions and resources in the legacy form.
 //! - [`inlined`] returns the schema of a kind without references.
 //!
-//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)). The crate does not serve HTTP. Start
-//! reading with `documents.rs`.
+//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)), and does not serve HTTP. To read the
+//! code, start with `documents.rs`.
 //!
 //! ```
 //! use pintle_kinds::Kinds;

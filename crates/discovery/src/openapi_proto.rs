@@ -1,5 +1,5 @@
-//! Encodes OpenAPI documents in protobuf, as the gnostic messages that Go clients use. A single encoder interprets the
-//! tables that describe the messages.
+//! Encodes OpenAPI documents in protobuf, as the gnostic messages that Go clients use. A single encoder interprets
+//! tables that describe all messages.
 
 mod backwards;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Creates the OpenAPI 2 document of all kinds. This document is a conversion of the merged OpenAPI 3 documents.
+//! Creates the OpenAPI 2 document of all kinds by merging and converting the OpenAPI 3 documents.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -44,12 +44,12 @@ pub struct BroadcasterConfig {
     pub tries: u32,
     /// The pause between two attempts to write an event, by default 10 s.
     pub retry_pause: Duration,
-    /// Limits how many `v1` events the sinks write.
+    /// The limits for `v1` events, such as the burst size of the spam filter.
     pub correlator: CorrelatorConfig,
-    /// Determines when sinks update and end event series of the `events.k8s.io` API.
+    /// The limits for event series of the `events.k8s.io` API, such as the interval between two updates.
     pub series: SeriesConfig,
-    /// The metrics provider, or `None` to disable metrics. The broadcaster and its recorders keep this provider alive. Each metric is
-    /// summed over all sinks of the broadcaster. Broadcasters with the same provider share their metrics.
+    /// The metrics provider, or `None` to disable metrics. The broadcaster and its recorders keep the provider alive. Each metric is
+    /// the sum over all sinks of the broadcaster, and over all broadcasters with the same provider.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -69,9 +69,9 @@ impl Default for BroadcasterConfig {
 
 /// Delivers events to sinks, to watchers and to the log, like client-go's `EventBroadcaster`.
 ///
-/// Each sink writes events to a server in its own task. Each sink and each watcher has its own queue, so a slow sink or watcher does not
-/// delay the others. Dropping the broadcaster stops all writes immediately and loses the queued events.
-/// [`shutdown`](EventBroadcaster::shutdown) writes the queued events first.
+/// Each sink writes events to a server in its own task. Each sink and each watcher has a separate queue, so a slow sink or watcher does
+/// not delay the others. Dropping the broadcaster stops all writes immediately, and the queued events are lost. To write the queued
+/// events first, use [`shutdown`](EventBroadcaster::shutdown).
 ///
 /// # Examples
 ///
@@ -110,7 +110,7 @@ impl Drop for CloseOnDrop {
 }
 
 impl EventBroadcaster {
-    /// Creates a broadcaster that has no sinks or watchers yet.
+    /// Creates a broadcaster without sinks and watchers.
     pub fn new(config: BroadcasterConfig) -> Self {
         let provider = config.metrics.clone().map(|provider| {
             CatchPanic::new(provider, |panic| {
@@ -169,8 +169,8 @@ impl EventBroadcaster {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher that receives each event that is recorded from now on, if `filter` accepts it. `filter` runs on the thread that
-    /// records the event, so it should be fast. If `filter` panics, the watcher does not receive this event.
+    /// Returns a watcher that receives each event that is recorded after this call and that `filter` accepts. `filter` should be fast,
+    /// because it runs on the thread that records the event. If `filter` panics, the watcher does not receive the event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
@@ -183,9 +183,9 @@ impl EventBroadcaster {
     }
 
     /// Writes the queued events and the counts of all series, and then stops the broadcaster. During the shutdown, the broadcaster rejects
-    /// new events, and attempts to write each queued event one more time. After `timeout`, the broadcaster stops even if some events are
-    /// still queued. Returns the counts of all events recorded through this broadcaster, and counts unwritten events as failed. Each watcher can
-    /// still receive the events that are already in its queue.
+    /// new events, and tries only once more to write each queued event. After `timeout`, the broadcaster stops even if some events are
+    /// still queued. Returns the counts of all events that were recorded through this broadcaster, in which unwritten events count as
+    /// failed. Each watcher can still receive the events that are already in its queue.
     ///
     /// # Cancel safety
     ///

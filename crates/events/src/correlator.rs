@@ -17,20 +17,20 @@ pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 /// The limits of a [`Correlator`]. The default values match client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The sink starts to combine messages about the same subject when it has received this number of different messages.
-    /// For example, with the default of 10, the sink combines the tenth message and all later messages into one event.
+    /// The number of different messages about the same subject at which the sink starts to combine messages. With the
+    /// default of 10, the sink combines the tenth message and all later messages into one event.
     pub max_similar: usize,
     /// The maximum time between two similar messages that the sink combines into one event. The default interval is 10
     /// minutes.
     pub similar_interval: Duration,
-    /// The burst size of the spam filter: how many events of one flow the sink may write without delay.
-    /// [`spam_key`](Self::spam_key) determines an event's flow. The default burst size is 25.
+    /// The burst size of the spam filter, which is the number of events of one flow that the sink may write without
+    /// delay. [`spam_key`](Self::spam_key) determines an event's flow. The default burst size is 25.
     pub spam_burst: u32,
     /// How often the spam filter admits another event of a flow after the burst is exhausted. The default interval is 5
     /// minutes.
     pub spam_refill: Duration,
-    /// The maximum number of flows that the sink keeps in memory, by default 4096. The limit also applies to groups of
-    /// similar events, and to events. 0 is treated as 1.
+    /// The maximum number of flows that the sink keeps in memory, by default 4096. The same limit applies to the groups
+    /// of similar events, and to the events. 0 is treated as 1.
     pub cache_size: usize,
     /// A function that returns the key of the event's flow. The spam filter limits the rate of each flow separately. By
     /// default, the key consists of the event's source, object and type, so events with different reasons share one limit.
@@ -57,7 +57,7 @@ pintle_meta::debug_struct!(CorrelatorConfig { max_similar, similar_interval, spa
 /// and limits the rate of events.
 ///
 /// [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the caller must take. The
-/// correlator performs no I/O and does not read the clock.
+/// correlator performs no I/O and does not read a clock.
 ///
 /// # Examples
 ///
@@ -127,7 +127,7 @@ impl Correlator {
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
     }
 
-    /// Records an event, and returns the action that the caller must take.
+    /// Counts an event, and returns the action that the caller must take.
     pub fn correlate(&mut self, event: Event, now: Instant) -> Verdict {
         let CorrelatorConfig { spam_burst, spam_refill, .. } = self.config;
         let spam_key = (self.config.spam_key)(&event);
@@ -161,7 +161,7 @@ impl Correlator {
         }
     }
 
-    /// Records that the server has stored the event. To count further repetitions, the correlator updates the stored event.
+    /// Records that the server has stored the event. The correlator counts later repetitions by updating the stored event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);

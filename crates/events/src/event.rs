@@ -17,10 +17,9 @@ pub struct Event {
     pub types: TypeMeta,
     /// The metadata.
     pub metadata: ObjectMeta,
-    /// The object that the event describes. The involved object must be cluster-scoped or in the same namespace as the
-    /// event.
+    /// The object that the event describes. This object must be cluster-scoped or in the same namespace as the event.
     pub involved_object: ObjectReference,
-    /// The reason for the event, as one word in upper camel case.
+    /// The reason for the event, as one word in upper camel case, such as `Scheduled`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// A human-readable description of what happened, as a sentence.
@@ -48,13 +47,13 @@ pub struct Event {
     /// The action that the controller took or attempted, as one word such as `Binding`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// A second object involved in the event, such as the node that a pod was bound to.
+    /// A second object that is involved in the event, such as the node that a pod was bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
     /// The repetitions of the event, which recorders for the `events.k8s.io` API set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// All other fields of the event, which this struct does not declare.
+    /// The fields of the event that this struct does not declare.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }

@@ -8,11 +8,11 @@ use crate::metrics::Counters;
 use crate::recorder::EventRecorder;
 use crate::watcher::{EventWatcher, Watch};
 
-/// A recorder that stores events for tests, like client-go's `FakeRecorder`. The fake recorder does not contact a
-/// server and does not require a tokio runtime.
+/// A recorder that stores events for tests, like client-go's `FakeRecorder`. The fake recorder does not need a server
+/// or a tokio runtime.
 ///
 /// The `Display` output of an [`Event`] matches client-go, so tests can compare strings. Unlike in client-go, recording an
-/// event never blocks the caller. If the buffer of the fake recorder is full, new events are dropped and
+/// event never blocks the caller. While the buffer of the fake recorder is full, new events are dropped and
 /// [counted](Self::dropped).
 ///
 /// # Examples

@@ -23,9 +23,9 @@
 //!
 //! # Main types
 //!
-//! - An [`EventRecorder`] records events from any code in a program. Recording an event does not block.
+//! - An [`EventRecorder`] records events from any code in a program, without blocking.
 //! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes these
-//!   events to a server. Shutting down the broadcaster returns the [`EventCounts`]. [`BroadcasterConfig::metrics`] sets
+//!   events to a server. The broadcaster's `shutdown` returns the [`EventCounts`]. [`BroadcasterConfig::metrics`] sets
 //!   the metrics provider.
 //! - An [`Event`] is a `v1` event. An [`ObjectReference`] names the object that an event describes. A [`Correlator`]
 //!   decides whether to create an event, count it as a repetition, combine it with similar events, or drop it. The

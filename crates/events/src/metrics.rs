@@ -8,8 +8,8 @@ use pintle_metrics::{Counter, Metric, Provider};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// The number of recorded events. An event counts once per sink. `recorded` equals the sum of all other fields
-    /// except `combined`, plus the number of events that are still queued.
+    /// The number of recorded events, where each event counts once per sink. `recorded` equals the sum of all other
+    /// fields except `combined`, plus the number of events that are still queued.
     pub recorded: u64,
     /// The number of events that the sinks created on the server.
     pub created: u64,
@@ -17,7 +17,7 @@ pub struct EventCounts {
     pub patched: u64,
     /// The number of `created` and `patched` events that combine several different messages.
     pub combined: u64,
-    /// The number of repetitions that the sinks counted in memory as part of a series. A sink writes the count of a
+    /// The number of repetitions that the sinks counted in memory as part of a series. Sinks write the count of a
     /// series to the server periodically.
     pub counted: u64,
     /// The number of events that the spam filter dropped because its rate limit was exceeded.

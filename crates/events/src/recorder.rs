@@ -1,4 +1,4 @@
-//! Records events.
+//! The recorder with which a program records events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,11 +10,11 @@ use pintle_meta::{Time, TypeMeta};
 use crate::event::{Event, EventSource, EventType, ObjectReference};
 use crate::hub::Hub;
 
-/// Records events for one component, and is cheap to clone.
+/// Records events for one component. An `EventRecorder` is cheap to clone.
 ///
 /// Recording an event does not block the caller and does not fail. If events are recorded faster than the sinks can
-/// write them, the newest events are dropped and counted. Events are informational: a program must not rely on an event
-/// being written.
+/// write them, the newest events are dropped and counted. A program must therefore not depend on an event being
+/// written.
 ///
 /// # Examples
 ///
@@ -60,8 +60,8 @@ impl EventRecorder {
 
     /// Records an event with additional fields, such as an action, a related object, annotations or labels.
     ///
-    /// The recorder fills in a missing source, time, namespace or name. An event without a type becomes `Normal`. The
-    /// recorder drops events with an unknown type, because servers would reject them.
+    /// The recorder fills in a missing source, time, namespace or name. The default type is `Normal`. The recorder
+    /// drops events with an unknown type, because servers would reject them.
     ///
     /// # Examples
     ///

@@ -11,14 +11,14 @@ use crate::series_event::SeriesEvent;
 /// The limits for event series in the `events.k8s.io` API. The default values match client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// The interval at which the sink writes an ongoing series. Each periodic write of a series updates the count on
-    /// the server and keeps the server from deleting the event. The default interval is 30 minutes.
+    /// The interval at which the sink writes an ongoing series. Each write updates the count on the server and keeps
+    /// the server from deleting the event. The default interval is 30 minutes.
     pub refresh: Duration,
-    /// The time from the last repetition of an event to the end of its series. The sink also forgets events that were
+    /// The time from the last repetition of an event to the end of its series. The sink also forgets an event that is
     /// not repeated during this time. The default time is 6 minutes.
     pub finish: Duration,
     /// The maximum number of events that the sink keeps in memory, by default 4096. 0 is treated as 1. At this limit, a
-    /// new event evicts the event that was least recently repeated, and the sink writes the evicted event's count.
+    /// new event evicts the least recently repeated event, and the sink writes the count of the evicted event.
     pub cache_size: usize,
 }
 

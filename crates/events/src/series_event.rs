@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::event::{Event, EventSeries, ObjectReference};
 
-/// An event of the `events.k8s.io/v1` API, which combines repetitions in a series. A server that supports both
-/// the `events.k8s.io/v1` and the `v1` API stores each event as one object. A server with both APIs returns a
-/// [`SeriesEvent`] or an [`Event`], depending on the requested API.
+/// An event of the `events.k8s.io/v1` API, which combines repetitions in a series. A server that supports both the
+/// `events.k8s.io/v1` and the `v1` API stores each event only once, and returns it as a [`SeriesEvent`] or an
+/// [`Event`], depending on the requested API.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {
@@ -49,7 +49,7 @@ pub struct SeriesEvent {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// All other fields of the event, such as the deprecated `v1` fields.
+    /// The fields of the event that this struct does not declare, such as the deprecated `v1` fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! Watches recorded events.
+//! Watchers, which receive recorded events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::queue;
 /// Receives events in the order in which they are recorded, before sinks count or combine them. Dropping the watcher
 /// cancels its subscription.
 ///
-/// If the queue of a watcher is full, only this watcher misses new events, and counts them.
+/// If the queue of a watcher is full, only this watcher misses and counts the new events.
 ///
 /// # Examples
 ///
@@ -44,7 +44,7 @@ impl EventWatcher {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no event.
+    /// If the future is dropped, no event is lost.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         self.events.recv().await
     }

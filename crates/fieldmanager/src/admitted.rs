@@ -4,8 +4,8 @@ use pintle_json::Json;
 
 use super::managers::Managers;
 
-/// If `managedFields` is malformed after mutating admission, restores the entries from `before` the admission. Returns
-/// the text of the warning about the malformed entries.
+/// If `managedFields` is malformed after mutating admission, restores the entries from `before` the admission, and
+/// returns the text of the warning about the malformed entries.
 pub fn restore_malformed(object: &mut Json, before: Option<Json>) -> Option<String> {
     let fault = object.list("/metadata/managedFields").enumerate().find_map(|(at, entry)| fault(at, entry))?;
     let metadata = object.member("metadata")?;

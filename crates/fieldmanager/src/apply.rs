@@ -28,14 +28,14 @@ const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 /// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The resulting object, including `managedFields`. New fields of the object have no defaults yet, and some values
-    /// may not be valid for their Go types.
+    /// The resulting object, including `managedFields`. The new fields have no defaults yet, and some values may be
+    /// invalid for their Go types.
     pub object: Json,
     /// Whether the apply changed anything except `managedFields`. If `false`, `object` equals the live object.
     pub changed: bool,
 }
 
-/// The error of a failed server-side apply. The documentation of each variant contains its HTTP status code.
+/// The error of a failed server-side apply. Each variant documents its HTTP status code.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ApplyError {
     /// Status 400: the applied configuration is invalid for this object.
@@ -49,7 +49,7 @@ pub enum ApplyError {
     Typed(String),
 }
 
-/// The fields owned by other managers that an apply would change.
+/// The fields of other managers that an apply would change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
@@ -108,8 +108,8 @@ impl fmt::Display for ManagerId {
 ///
 /// # Errors
 ///
-/// The variants of [`ApplyError`] list the errors. If `force` is `false`, an apply that would change a field of another
-/// manager returns [`ApplyError::Conflicts`].
+/// Returns the errors that [`ApplyError`] describes. [`ApplyError::Conflicts`] is returned only if `force` is `false`,
+/// for an apply that would change a field of another manager.
 pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContext<'_>) -> Result<Applied, ApplyError> {
     let text = |name: &str| applied[name].text("");
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {

@@ -1,17 +1,17 @@
 //! Server-side apply, and the tracking of field owners in `metadata.managedFields`.
 //!
 //! - [`apply()`] merges the configuration of a manager into an object. `apply` also removes fields that the manager
-//!   applied earlier and now omits, except fields that another manager owns. A change of a field that another manager
-//!   owns is a conflict ([`Conflicts`]).
+//!   applied earlier and now omits, except fields that another manager owns. An apply that changes a field of another
+//!   manager is a conflict ([`Conflicts`]).
 //! - [`track_update`] records the owners of fields after a write other than an apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] update the entries in `managedFields` for writes of `/scale`.
-//! - [`WriteContext`] contains the manager, the time and the schema of a write. All functions are pure.
+//! - [`WriteContext`] contains the manager, the time and the schema of a write. The functions have no side effects.
 //!
 //! The results and error messages match kube-apiserver.
 //!
 //! # Examples
 //!
-//! This example shows two managers that apply the same field:
+//! In the following example, two managers apply the same field:
 //!
 //! ```
 //! use pintle_fieldmanager::{ApplyError, WriteContext, apply};
@@ -107,7 +107,7 @@ pub struct WriteContext<'a> {
 }
 
 impl<'a> WriteContext<'a> {
-    /// Creates a context for a write of the whole object that can change all fields of a kind with a single version.
+    /// Creates a context for a write of the whole object, which can change all fields, of a kind with a single version.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self {
             manager,

@@ -16,7 +16,7 @@ use super::merge::merge;
 /// Returns kube-apiserver's error message in these cases:
 ///
 /// - the configuration does not match the schema;
-/// - the object does not match the schema, except for duplicate list items. A custom resource can have such errors,
+/// - the object does not match the schema, except for duplicate list items. A custom resource can have such duplicates,
 ///   because kube-apiserver runs the policies before it validates the resource;
 /// - the configuration contains an atomic list, map or struct;
 /// - a list item cannot be identified, for example because it omits all key fields;

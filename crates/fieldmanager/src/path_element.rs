@@ -11,7 +11,7 @@ use pintle_schema::{ListKey, ListType, Topology};
 pub enum PathElement {
     /// The name of a struct field or map key.
     Field(Text),
-    /// A list item with these values in its key fields, which are sorted by name.
+    /// A list item that is identified by these values of its key fields, sorted by field name.
     Key(Vec<(Text, Atom)>),
     /// The item of a set with this value.
     Value(Atom),
@@ -19,7 +19,7 @@ pub enum PathElement {
     Index(i64),
 }
 
-/// A JSON value with a total order: null, false, true, numbers, strings, then all other values.
+/// A JSON value with a total order: null, false, true, numbers, strings, and then all other values.
 #[derive(Clone, Debug)]
 pub struct Atom(pub Json);
 
@@ -78,8 +78,7 @@ impl PathElement {
         size_of::<Self>() + parts
     }
 
-    /// Returns the path element that identifies a list item. The list of the item must not be
-    /// atomic.
+    /// Returns the path element that identifies an item of a list. The list must not be atomic.
     ///
     /// # Errors
     ///

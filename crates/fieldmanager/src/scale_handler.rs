@@ -1,5 +1,5 @@
-//! The `managedFields` entries of `/scale`. Clients write a Scale object, but the server stores the scale in a single
-//! field of another object.
+//! The `managedFields` entries of `/scale`. Clients write a Scale object, but the server stores only its number of
+//! replicas, in a field of another object.
 
 use pintle_json::{Json, json};
 
@@ -31,7 +31,7 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
 /// If a manager owns the replicas field through an update, the field moves to a separate entry without a time, because
 /// entries for the scale have a different version. As in kube-apiserver, a write of the scale therefore changes the
 /// entries even if the number of replicas stays the same. If the manager then has two update entries, the next write of
-/// the scale reads only the last one.
+/// the scale reads only the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();

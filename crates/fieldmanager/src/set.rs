@@ -65,7 +65,7 @@ impl Set {
         Json::Object(fields)
     }
 
-    /// Adds a path to the set, and ignores the empty path.
+    /// Adds a path to the set. Does nothing if the path is empty.
     pub fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
@@ -81,7 +81,7 @@ impl Set {
         self.members.contains(step)
     }
 
-    /// Returns `true` if the set contains exactly this path. The parents and children of `path` do not count.
+    /// Returns `true` if the set contains `path` itself, and not only its parents or children.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -193,8 +193,8 @@ impl Set {
         all
     }
 
-    /// Replaces the paths below each atomic value by the path of the value. A set contains such paths if the value was
-    /// not atomic when the set was recorded. `ty` is the type of the value that contains the paths.
+    /// Replaces the paths below each atomic value by the path of the value. The set contains such paths if the value
+    /// was not atomic when the set was recorded. `ty` is the type of the value that contains the paths.
     pub fn cover_atomic_values(&mut self, ty: &Type) {
         let Self { members, children } = self;
         children.retain(|step, below| {

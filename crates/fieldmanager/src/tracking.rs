@@ -16,14 +16,14 @@ use super::versions::{Differences, cover_atomic_values};
 /// `old` is the object before the write, or `None` if the write creates the object. Both objects must be decoded and
 /// defaulted, in the API version of the request. The objects must not contain changes by admission or by the kind's
 /// strategy, because such changes have no owner. The writing manager becomes the only owner of all new and changed
-/// fields. Removed fields lose their owners. An existing object without `managedFields` entries gets no entries.
+/// fields, and removed fields lose their owners. An existing object without `managedFields` entries gets no entries.
 ///
 /// If the client sent an empty list or a single empty entry as `managedFields` in `new`, all stored entries are
 /// cleared. Any other well-formed list replaces the stored entries. Writes to a subresource ignore `managedFields` from
 /// the client.
 ///
-/// If the default values of list keys would use too much memory, all `managedFields` entries are cleared. The server
-/// cannot store an object with such large default values.
+/// If the default values of list keys would use too much memory, all `managedFields` entries are cleared, because the
+/// server cannot store an object with such large default values.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =

@@ -29,9 +29,9 @@ use record::Record;
 /// labels, owners and finalizers share one copy in memory. Annotations are decoded on the first read, and then stay in
 /// memory as long as their object.
 ///
-/// The cache accepts any object with valid metadata, even if it is not a valid `T`, and
-/// [`undecodable`](crate::Lister::undecodable) does not list such objects. Reading an object that is not a valid `T`
-/// always returns an error.
+/// The cache accepts any object with valid metadata, even if the object is not a valid `T`.
+/// [`undecodable`](crate::Lister::undecodable) does not list objects that are not a valid `T`. Reading an object that
+/// is not a valid `T` always returns an error.
 ///
 /// # Shared memory
 ///
@@ -39,9 +39,9 @@ use record::Record;
 /// and the cache stay in memory until the last `Compact<T>` is dropped:
 ///
 /// - The dictionary is built incrementally from the objects that arrive. If the dictionary compresses an object badly,
-///   the object is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **For example, the content
-///   of the first Secrets stays in memory after their deletion.** If several kinds share one type, as with
-///   [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
+///   the object is added to the dictionary. The dictionary takes at most 8 KiB of each object and 32 KiB in total.
+///   **For example, the content of the first Secrets stays in memory after their deletion.** If several kinds share one
+///   type, as with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
 /// - The cache keeps up to 17 recently decoded objects. Dropping a `Compact` also drops its decoded object.
 /// - Objects with equal labels, owners and finalizers, such as the pods of a ReplicaSet, share one copy of these
 ///   fields.

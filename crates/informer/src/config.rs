@@ -136,7 +136,7 @@ pub enum DecodePolicy {
     /// types, and all objects with a transform, are decoded when they arrive.
     #[default]
     Auto,
-    /// Decodes objects when they arrive. This policy has the fastest reads, and
+    /// Decodes objects when they arrive. `OnArrival` has the fastest reads, and
     /// [`undecodable`](crate::Lister::undecodable) lists an undecodable object as soon as the object arrives.
     OnArrival,
     /// Stores objects as JSON. An object is decoded when it is first read, and then shared by all readers. The type's

@@ -31,13 +31,13 @@ pub enum NotReached {
         /// The requested revision.
         resource_version: String,
     },
-    /// The informer has stopped, so its cache does not change anymore.
+    /// The informer has stopped, so its cache no longer changes.
     #[error("the informer has stopped")]
     Stopped,
 }
 
-/// The error of a wait for an informer that has ended, because its cache is no longer updated. `NotSynced` is returned
-/// even if the cache has synced before.
+/// The error of a wait for an informer that has ended. The wait fails even if the cache has synced before, because the
+/// cache of an ended informer is no longer updated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
@@ -45,8 +45,8 @@ pub struct NotSynced {
     pub(crate) cause: StopCause,
 }
 
-/// The error of an attempt to change the selectors of an informer that is shared through a factory. The attempt has not
-/// changed the selectors.
+/// The error of a call that would change the selectors of an informer that is shared through a factory. The selectors
+/// are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the informer {informer:?} is shared by a factory, so its selectors cannot change: ask the factory for an informer with the new selectors, or make one with SharedInformer::new"
@@ -90,11 +90,11 @@ pub enum ReflectorError {
     /// The server accepted a streaming list but did not complete it. The reflector sends a paged list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server returned an older state than in a previous response, or a watch delivered an older revision than the
-    /// one at which it was opened. The server may lag behind other servers, so the reflector first requests the newest
-    /// state. If the server returns older states at least three times over a minute, the reflector assumes that the
-    /// server was restored from a backup. After such a restore, the cache changes to the older state. Before its first
-    /// list, the reflector accepts no older state and waits for the server to reach
+    /// The server returned an older state than in a previous response, or a watch delivered a revision below the
+    /// revision at which it was opened. The server may lag behind other servers, so the reflector first requests the
+    /// newest state. If the server returns older states at least three times over a minute, the reflector assumes that
+    /// the server was restored from a backup. After a restore, the cache changes to the older state. Until the first
+    /// list is complete, the reflector accepts no older state and waits for the server to reach
     /// [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"

@@ -91,11 +91,11 @@ impl<T: Object> ResourceEvent<T> {
     /// The returned writer may also be wrong if the clock of an API server is behind the clocks of other API servers.
     /// If an event merges several changes, the returned writer made the last change.
     ///
-    /// Returns `None` if the writer is unknown:
+    /// Returns `None` if the writer is unknown, which happens in the following cases:
     ///
-    /// - The event is part of the subscriber's initial state, a resync, or a deletion.
-    /// - The change did not add a newer time to `managedFields`. Examples are delete requests, writes of the
-    ///   subresource `scale`, and updates that only remove fields.
+    /// - The event delivers an initial object, comes from a resync, or reports a deletion.
+    /// - The change did not add a newer time to `managedFields`, as with delete requests, writes of the subresource
+    ///   `scale`, and updates that only remove fields.
     /// - The object has no `managedFields`, or the projection drops a part of `managedFields`.
     /// - The event's objects do not come from an informer.
     /// - The process has already seen 4,000 other writers. Several writers of an object within the same second count as
@@ -124,7 +124,7 @@ impl<T: Object> ResourceEvent<T> {
 }
 
 impl<T> ResourceEvent<T> {
-    /// Returns the newest state of the object. For a deletion, this is the last known state. The object is decoded when
+    /// Returns the newest state of the object, which for a deletion is the last known state. The object is decoded when
     /// its fields are first accessed.
     pub fn object(&self) -> &EventObject<T> {
         match self {

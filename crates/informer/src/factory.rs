@@ -22,8 +22,8 @@ use crate::user::{User, Users};
 /// Shares informers between callers that request the same objects.
 ///
 /// In client-go, most settings belong to a factory. In controller-runtime, most settings belong to a cache. In this
-/// crate, each caller passes its own configuration. The factory compares this configuration with the settings of its
-/// existing informers. If a setting differs from the setting of an existing informer, the result depends on the
+/// crate, each caller passes its own configuration. The factory compares the caller's configuration with the settings
+/// of its existing informers. If a setting differs from the setting of an existing informer, the result depends on the
 /// setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
@@ -35,8 +35,8 @@ use crate::user::{User, Users};
 /// | `on_error` | the same informer; both handlers are called; a caller's handler is called until the caller stops using the informer |
 ///
 /// Two transforms or metrics providers are equal if they are clones of the same `Arc`. Each informer sends its own list
-/// and watch, and keeps its own copy of the objects. Callers share an informer if the settings in the first three rows
-/// are equal.
+/// and watch, and keeps its own copy of the objects. Callers share an informer if their settings in the first three
+/// rows of the table are equal.
 ///
 /// An informer's users are its handles, listers, subscriptions and handlers. When its last user is dropped, a running
 /// informer ends. If an informer has ended or was stopped, the next caller receives a new informer.
@@ -119,10 +119,10 @@ impl InformerFactory {
         self.share(&wanted, || SharedInformer::new(list_watch, config))
     }
 
-    /// Returns an informer [of several namespaces](SharedInformer::of_namespaces). In all other respects, this method
-    /// works like [`informer`](Self::informer). Callers share an informer only if they pass clones of the same
-    /// `Namespaces`. Two separate `Namespaces` with the same content do not match. If the factory can reuse an existing
-    /// informer, it calls `source` only once, to determine the resource, and then drops `source`.
+    /// Returns an informer [of several namespaces](SharedInformer::of_namespaces). Otherwise, this method works like
+    /// [`informer`](Self::informer). Callers share an informer only if they pass clones of the same `Namespaces`. Two
+    /// separate `Namespaces` with the same content do not match. If the factory can reuse an existing informer, it
+    /// calls `source` only once, to determine the resource, and then drops `source`.
     ///
     /// # Panics
     ///

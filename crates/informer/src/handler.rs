@@ -56,20 +56,19 @@ use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 /// }
 /// ```
 pub trait ResourceEventHandler<T>: Send + Sync + 'static {
-    /// The informer calls this method with an object that is new to the handler: see [`ResourceEvent::Added`].
+    /// Handles an object that is new to the handler: see [`ResourceEvent::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
 
-    /// The informer calls this method for a changed object, with the old and the new state: see
-    /// [`ResourceEvent::Updated`].
+    /// Handles a change of an object from the state `old` to the state `new`: see [`ResourceEvent::Updated`].
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
 
-    /// The informer calls this method with a deleted object: see [`ResourceEvent::Deleted`].
+    /// Handles the deletion of an object: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
-    /// The informer calls this method with each event. The default implementation decodes the objects in the event and
-    /// calls `on_add`, `on_update` or `on_delete`. Override this method if the handler needs only keys or metadata.
-    /// Reading keys and metadata [does not decode the object](crate::EventObject). The other methods are called only if
-    /// the override calls them.
+    /// Handles an event. The informer calls this method with each event. The default implementation decodes the objects
+    /// in the event and calls `on_add`, `on_update` or `on_delete`. Override this method if the handler needs only keys
+    /// or metadata. Reading keys and metadata [does not decode the object](crate::EventObject). `on_add`, `on_update`
+    /// and `on_delete` are called only if the override calls them.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),
@@ -185,8 +184,8 @@ impl<T: Object> Subscription<T> {
     }
 
     /// Calls `handler` for each event of this subscription, on a separate thread. The handler may block this thread.
-    /// This method needs no runtime. While `handler` runs, the subscription queues new events, up to the limit that
-    /// [`Subscription`] describes.
+    /// `handle_on_thread` does not require a tokio runtime. While `handler` runs, the subscription queues new events,
+    /// up to the limit that [`Subscription`] describes.
     ///
     /// # Errors
     ///

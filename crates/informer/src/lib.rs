@@ -47,7 +47,7 @@
 //!   callers that need the same resource. [`InformerState`] shows why an informer is out of date.
 //! - [`Namespaces`] is a set of namespaces that can change while informers watch it.
 //! - A [`Subscription`] yields a [`ResourceEvent`] for each change of the cache. A [`ResourceEventHandler`] is called
-//!   with each of these events.
+//!   with each [`ResourceEvent`].
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
 //! - An [`Overlay`] is a lister that immediately shows the writes of this process. The overlay learns about writes
 //!   through a [wrapped API](Overlay::api) or from the caller.
@@ -86,9 +86,9 @@
 //!
 //! Isolation of users:
 //!
-//! - The informer holds no lock while it runs user code. User code includes functions, handlers, wakers, and the
-//!   objects' `Drop` implementations. The crate returns only owned values, so a caller that keeps them does not delay
-//!   an informer.
+//! - The informer holds no lock while it runs user code. User code includes index functions, transforms, handlers,
+//!   wakers, and the `Drop` implementations of objects. The crate returns only owned values, so a caller that keeps
+//!   them does not delay an informer.
 //! - Callers that share an informer through an [`InformerFactory`] cannot change the informer's selectors or settings.
 //! - A task of an informer yields to other tasks after at most 16 calls to index functions and transforms, 32 events,
 //!   or notifications of about 500 changes. Larger amounts of work run on threads outside the async runtime.
@@ -119,8 +119,8 @@
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
 //! When an object arrives, the informer reads its name, namespace, uid and resourceVersion through `Metadata`. If
-//! `Metadata` panics at this point, only this object is affected. If a later call of `Metadata` panics, the informer
-//! ends.
+//! `Metadata` panics when an object arrives, only this object is affected. If a later call of `Metadata` panics, the
+//! informer ends.
 //!
 //! # When objects are decoded
 //!
@@ -160,9 +160,9 @@
 //! The labels, annotations, finalizers and owners of an object stay in memory after the first read, in addition to the
 //! JSON.
 //!
-//! The last row of the table describes a check for undecodable objects. After each change of an object, the check
-//! decodes the object once and drops the decoded value. If the informer does not become idle within 30 seconds, the
-//! check runs between writes and uses at most 10 % of one processor.
+//! The last row of the table above describes a background check for undecodable objects. After each change of an
+//! object, the check decodes the object once and drops the decoded value. If the informer does not become idle within
+//! 30 seconds, the check runs between writes and uses at most 10 % of one processor.
 //!
 //! # Choosing the object type
 //!
@@ -186,13 +186,13 @@
 //!
 //! k8s-openapi's types are large because they reserve space for every API field. An absent string, map or list takes 24
 //! bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it reserves space for about
-//! thirty volume sources but uses only one of them. In addition, each string and each list is allocated on the heap,
-//! and a map takes 544 bytes for up to eleven short entries. Managed fields take the most memory, because each field
-//! name is a key in a tree.
+//! thirty volume sources but uses only one of them. Each string and each list is also allocated on the heap, and a map
+//! takes 544 bytes for up to eleven short entries. Managed fields take the most memory, because each field name is a
+//! key in a tree.
 //!
 //! - Start with k8s-openapi's type and the default configuration. Reads are fastest if
-//!   [`hot_bytes`](InformerConfig::hot_bytes) is large enough for all decoded objects. The default is large enough for
-//!   about 7,000 of the measured pods.
+//!   [`hot_bytes`](InformerConfig::hot_bytes) is large enough for all decoded objects. The default of `hot_bytes` is
+//!   large enough for about 7,000 of the measured pods.
 //! - If your code reads only some fields, use a struct with these fields. A struct with few fields is small and fast to
 //!   decode. In the last row of the table, the map with the six labels takes about half of the memory.
 //! - Use [`Compact`] for many objects that are rarely read, or if other code needs a whole `Pod`.
@@ -208,8 +208,8 @@
 //!    already contains the listed version of an object, the cached object is reused. The reflector converts the results
 //!    into [`Output`](reflector::Output)s in the order of the source.
 //! 3. The driver adds each output to a [`RealFifo`](pintle_delta_fifo::RealFifo), which keeps all changes in order. The
-//!    driver adds all events that the watch has ready, and then takes them out as one batch. The queue therefore
-//!    contains at most one batch, and the driver does not read the watch while it writes to the cache.
+//!    driver adds all events that the watch has ready, and then takes them out as one batch. The queue contains at most
+//!    one batch, and the driver does not read the watch while it writes to the cache.
 //! 4. A batch of up to 32 events, or a whole list, changes the [`Cache`] in one atomic step. A large list is written to
 //!    the cache on another thread. The informer compares the new objects with the cached objects to find additions,
 //!    updates and deletions.

@@ -13,7 +13,7 @@ use crate::store::NAMESPACES;
 use crate::undecodable::Undecodable;
 use crate::user::User;
 
-/// Read access to an informer's cache. Listers are cheap to clone.
+/// Provides read access to an informer's cache. Listers are cheap to clone.
 ///
 /// Objects are shared with all readers and are immutable. To modify an object, clone it. A lister can outlive its
 /// informer, and then returns the last cached objects. If the informer comes from an

@@ -25,8 +25,8 @@ pub use self::own_writes::OwnWrites;
 ///
 /// # Guarantees
 ///
-/// The following guarantees apply only if resourceVersions are numbers. After this process has written a key, reads of
-/// this key have the following results:
+/// The following guarantees apply only if resourceVersions are numbers. After this process has written an object, reads
+/// of the object's key have the following results:
 ///
 /// - After a write with version *w*, reads return the written object while the versions of the cache and of the cached
 ///   object are both below *w*. When one of these versions has reached *w*, reads return the cached object, which is
@@ -38,9 +38,9 @@ pub use self::own_writes::OwnWrites;
 /// If an informer watches several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own
 /// version.
 ///
-/// A read therefore never returns an older state than this process's last write to the same key. The guarantee for
-/// reads also applies to each object that [`list`](Self::list) returns. In a list, all objects that this process has
-/// not written come from the same moment.
+/// A read never returns an older state than this process's last write to the same key. The guarantee for reads also
+/// applies to each object that [`list`](Self::list) returns. All objects in a list that this process has not written
+/// come from the same snapshot of the cache.
 ///
 /// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or if there are more
 /// than [`capacity`](OverlayConfig::capacity) writes that the cache has not received yet. After the guarantee has ended,
@@ -102,12 +102,12 @@ pub struct OverlayConfig {
     /// The maximum number of keys whose last write has not reached the cache. If there are more keys, the overlay
     /// evicts the oldest writes. The default is 65,536.
     ///
-    /// The overlay removes old writes, and writes that have reached the cache, when the number of writes has doubled.
-    /// Up to 1,024 writes are always kept in memory.
+    /// When the number of stored writes has doubled, the overlay removes writes that are older than `max_age`, and
+    /// creations and updates that have reached the cache. Up to 1,024 writes are always kept in memory.
     pub capacity: usize,
     /// The maximum time for which the overlay shows a write. `max_age` matters for writes that the watch never
-    /// delivers. The watch does not deliver writes to objects that do not match the informer's selectors, or deletions
-    /// without an effect. The default is one minute.
+    /// delivers. For example, the watch does not deliver writes to objects that do not match the informer's selectors.
+    /// The default is one minute.
     pub max_age: Duration,
 }
 

@@ -5,7 +5,8 @@
 /// projection of an informer.
 ///
 /// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which often make up more than half of an object. If an
-/// update does not contain managed fields, the server keeps them. client-go keeps the whole object by default.
+/// update does not contain managed fields, the server keeps the stored managed fields. client-go keeps the whole object
+/// by default.
 ///
 /// # Writing a cached object back
 ///

@@ -62,23 +62,25 @@ const RESTORE_ANSWERS: u32 = 3;
 ///
 /// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasts for a
 /// second. A shorter watch is successful if it delivers an event and there were at most four consecutive short watches
-/// before it. A complete list also resets the delays. If a watch has failed, only a successful watch resets the delays.
-/// Without this rule, a server that rejects all watches would receive list requests without delays.
+/// before it. A complete list also resets the delays, except after a failed watch. After a failed watch, only a
+/// successful watch resets the delays, because a server that rejects all watches would otherwise receive list requests
+/// without delays.
 ///
 /// Each round starts with a list. If streaming lists are enabled and have not failed recently, this list is a streaming
-/// list. The list requests at least the last known revision, so that the state never goes back. If this revision is not
-/// available on the server, the reflector requests the newest state. The first list accepts any state that is not older
-/// than [`not_older_than`](ReflectorConfig::not_older_than), including states from the server's watch cache.
+/// list. The list requests at least the last known revision, so that the state never goes back. If the last known
+/// revision is not available on the server, the reflector requests the newest state. The first list accepts any state
+/// that is not older than [`not_older_than`](ReflectorConfig::not_older_than), including states from the server's watch
+/// cache.
 ///
 /// After a server was restored from a backup, its revisions are older than the last known revision, so the reflector
 /// requests the newest state. If the server returns older states for a minute, the reflector accepts an older state.
 /// The restored server accepts a watch at the last known revision, but sends no event until it has reached this
-/// revision. Therefore, the reflector lists if a watch delivers an older revision than the one at which the watch was
-/// opened. The reflector also lists after silent watches. A watch is silent if it ends without an event or bookmark. At
-/// least two consecutive watches must have been silent, for at least one minute in total. Watches of unchanged
-/// resources are also silent if the server sends no bookmarks. Therefore, the minimum silence doubles after each such
-/// list, up to two hours. A bookmark resets it to one minute. If the server reaches the last known revision before the
-/// reflector lists, the reflector does not notice the restore.
+/// revision. To detect a restore, the reflector lists if a watch delivers a revision below the revision at which the
+/// watch was opened. The reflector also lists after at least two consecutive silent watches that lasted for at least
+/// one minute in total. A watch is silent if it ends without an event or bookmark. Watches of unchanged resources are
+/// also silent if the server sends no bookmarks. Each list that was caused by silent watches doubles the minimum
+/// silence, up to two hours. A bookmark resets the minimum silence to one minute. If the server reaches the last known
+/// revision before the reflector lists, the reflector does not notice the restore.
 ///
 /// The revision of the outputs never decreases, except after a restore. A list after a restore does not contain objects
 /// that were created after the backup. A recreated object has a different uid than the previous object.
@@ -221,13 +223,14 @@ pub enum Output<T> {
 /// The result of [`Reflector::step`].
 #[derive(Debug)]
 pub struct Step<T> {
-    /// The change to store before executing the command.
+    /// The change that the driver must store before it executes the command.
     pub output: Option<Output<T>>,
-    /// The failure to log. A failure does not always cause a delay before the next command.
+    /// The failure that the driver should log, if any. A failure does not always cause a delay before the next command.
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list, which the driver must drop, because dropping them may take a long time.
+    /// The objects of an abandoned list. The driver must drop these objects, because dropping many objects may take a
+    /// long time.
     pub discarded: Vec<T>,
 }
 

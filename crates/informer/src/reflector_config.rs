@@ -42,8 +42,8 @@ pub struct ReflectorConfig {
     pub page_size: Option<u32>,
     /// Whether to request the initial state as a stream (`sendInitialEvents`). A stream needs less memory in the client
     /// and in the server. If the server rejects the request as invalid or does not finish the stream, the reflector
-    /// uses paged lists for 10 minutes. The 10 minutes double with each further failure, up to 6 hours. Streaming lists
-    /// are disabled by default, because a server without streaming lists would delay the first list by
+    /// uses paged lists for 10 minutes. Each further failure doubles the 10 minutes, up to 6 hours. Streaming lists are
+    /// disabled by default, because a server without streaming lists would delay the first list by
     /// `streaming_list_idle_timeout`.
     pub streaming_list: bool,
     /// The maximum time without a new object in a streaming list. When `streaming_list_idle_timeout` or the timeout of
@@ -62,8 +62,8 @@ pub struct ReflectorConfig {
     /// With `None`, the default, the limit is the time between bookmarks plus `watch_grace`. kube-apiserver sends
     /// bookmarks about every minute, so the limit is about a minute and a half. After each silent watch, the limit
     /// doubles until a bookmark arrives. If a server sends no bookmarks, only the first two or three quiet watches are
-    /// therefore reopened unnecessarily. After two or three silent watches, the limit exceeds the normal timeout of a
-    /// watch plus `watch_grace`. After consecutive silent watches, the reflector lists the resource, as
+    /// reopened unnecessarily. After two or three silent watches, the limit exceeds the normal timeout of a watch plus
+    /// `watch_grace`. After consecutive silent watches, the reflector lists the resource, as
     /// [`Reflector`](crate::reflector::Reflector) describes.
     pub watch_idle_timeout: Option<Duration>,
     /// The maximum time that a watch may stay open after its timeout. If a watch stays open for longer, its connection

@@ -143,8 +143,8 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// Within each namespace, the cached objects match the server's state at some revision. The revisions may differ
     /// between namespaces. The cache's revision is the lowest revision of any namespace. A [wait](Lister::wait_for) for
-    /// a write may therefore take until the next bookmark of a quiet namespace. While a namespace cannot be listed, the
-    /// cache's revision does not advance, and waits for newer revisions do not complete.
+    /// a write may take until the next bookmark of a quiet namespace. While a namespace cannot be listed, the cache's
+    /// revision does not advance, and waits for newer revisions do not complete.
     ///
     /// The server must serve a separate watch for each namespace. To watch many namespaces of a large cluster, consider
     /// a watch of all namespaces with a selector instead.

@@ -8,8 +8,9 @@ use crate::stop_cause::StopCause;
 
 /// The state of an informer.
 ///
-/// A missing custom resource or permission does not stop an informer, because an administrator may add it later.
-/// Meanwhile, the state is [`Degraded`](Self::Degraded), and its `cause` is the server's error.
+/// A missing custom resource or permission does not stop an informer, because an administrator may add it later. While
+/// the custom resource or the permission is missing, the state is [`Degraded`](Self::Degraded), and its `cause` is the
+/// server's error.
 ///
 /// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, and at each failure and retry. A `StateWatch`
 /// does not wake when a list progresses or the revision advances. Reading the state always returns the current progress
@@ -73,7 +74,7 @@ pub enum InformerState {
     },
     /// The informer has ended permanently.
     Stopped {
-        /// Why the informer has ended.
+        /// The reason why the informer has ended.
         cause: StopCause,
     },
 }

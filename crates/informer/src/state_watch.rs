@@ -80,7 +80,7 @@ impl StateWatch {
         }
     }
 
-    /// Waits until `is_wanted` returns `true` for a state, and returns that state. The method checks the current state
+    /// Waits until `is_wanted` returns `true` for a state, and returns that state. `wait_for` checks the current state
     /// first. No lock is held while `is_wanted` runs.
     ///
     /// Returns `None` if the informer has ended and `is_wanted` returned `false` for its last state.

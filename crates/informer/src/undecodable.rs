@@ -45,8 +45,9 @@ pub struct Undecodable {
     /// The object's resourceVersion, or an empty string if the resourceVersion could not be read.
     pub resource_version: String,
     /// The reason why the newest state is not in the cache. Positions in the message are positions in the JSON that the
-    /// [`Projection`](crate::Projection) keeps. The message does not contain values of a wrong type. The messages of
-    /// panics and of hand-written `Deserialize` implementations are not modified, even if they contain a value.
+    /// [`Projection`](crate::Projection) keeps. If a value has the wrong type, the message does not contain the value.
+    /// The messages of panics and of hand-written `Deserialize` implementations are not modified, even if they contain
+    /// a value.
     pub error: String,
 }
 

@@ -1,6 +1,6 @@
 //! Methods to read and modify [`Json`] values.
 //!
-//! Methods that read take a path, which is a JSON pointer, and methods that modify take a key. None of these methods
+//! Methods that read a value take a JSON pointer, and methods that modify a value take a key. None of these methods
 //! panics. A value of the wrong type counts as absent, and is not modified.
 
 use std::slice;
@@ -45,7 +45,7 @@ impl Json {
         self.at(path).and_then(Self::as_object).unwrap_or(&NONE).iter()
     }
 
-    /// Sets the object member `key`. If `self` is not an object, `set` does nothing.
+    /// Sets the object member `key`. Does nothing if `self` is not an object.
     pub fn set(&mut self, key: &str, value: impl Into<Json>) {
         if let Some(members) = self.as_object_mut() {
             members.insert(key, value.into());
@@ -64,7 +64,7 @@ impl Json {
         }
     }
 
-    /// Removes the object member `key`. If `self` is not an object, `unset` does nothing.
+    /// Removes the object member `key`. Does nothing if `self` is not an object.
     pub fn unset(&mut self, key: &str) {
         if let Some(members) = self.as_object_mut() {
             members.remove(key);
@@ -81,7 +81,7 @@ impl Json {
         }
     }
 
-    /// Returns the object in the member `key`, which is new and empty if the member was absent or `null`. Returns
+    /// Returns the object in the member `key`, and creates an empty object if the member is absent or `null`. Returns
     /// `None` if `self` or the member is not an object.
     pub fn member(&mut self, key: &str) -> Option<&mut Json> {
         self.set_default(key, Map::new());

@@ -1,4 +1,4 @@
-//! Conversions from and comparisons with Rust values and `serde_json::Value`.
+//! Conversions and comparisons between `Json`, Rust values and `serde_json::Value`.
 
 use std::borrow::Cow;
 

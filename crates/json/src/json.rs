@@ -166,7 +166,7 @@ impl Json {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Takes the value, and leaves `null` in its place.
+    /// Returns the value, and leaves `null` in its place.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }

@@ -9,7 +9,7 @@
 //!
 //! [`Json`] has the variants and methods of `serde_json::Value`, but uses only a third of the memory. Short strings and
 //! keys are stored inline, and an object with a few members needs a single allocation. Additional methods access values
-//! by JSON pointer, as in this example:
+//! by JSON pointer, as the example shows:
 //!
 //! ```
 //! use pintle_json::{Json, json};

@@ -1,7 +1,7 @@
 //! The `json!` macro.
 
-/// Creates a [`Json`](crate::Json) value from JSON syntax. A value in the JSON can be any expression that implements
-/// `Serialize`, which the macro borrows. A key in the JSON can be a literal, a name, or an expression in parentheses.
+/// Creates a [`Json`](crate::Json) value from JSON syntax. A value can be any expression whose type implements
+/// `Serialize`. The macro borrows this expression. A key can be a literal, a name, or an expression in parentheses.
 ///
 /// ```
 /// use pintle_json::json;

@@ -51,7 +51,7 @@ impl Map {
         self.len() == 0
     }
 
-    /// Returns the value of `key`, or `None` if the map does not contain it.
+    /// Returns the value of `key`, or `None` if the map does not contain `key`.
     pub fn get(&self, key: &str) -> Option<&Json> {
         match &self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &list[at].1),

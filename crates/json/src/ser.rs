@@ -33,8 +33,8 @@ impl Serialize for Map {
 /// Converts a serializable value to [`Json`].
 ///
 /// # Errors
-/// Fails if the value's `Serialize` implementation fails, or if a map has a key other than a string, an integer, a
-/// boolean, a char or a unit variant.
+/// Returns an error if the value's `Serialize` implementation fails, or if a map has a key other than a string, an
+/// integer, a boolean, a char or a unit variant.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// A string, which needs no allocation if it has at most 24 bytes.
+/// A string that needs no allocation if it has at most 24 bytes.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Text(CompactString);
@@ -18,7 +18,7 @@ impl Text {
         Self(CompactString::const_new(""))
     }
 
-    /// Returns the string.
+    /// Returns the string as a `str`.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }

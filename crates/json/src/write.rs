@@ -10,7 +10,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 /// Writes a value without spaces.
 ///
 /// # Errors
-/// Fails if the writer or the value's `Serialize` implementation fails.
+/// Returns an error if the writer or the value's `Serialize` implementation fails.
 pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(), Error> {
     value.serialize(&mut Serializer::with_formatter(to, GoNumbers(CompactFormatter)))
 }
@@ -18,7 +18,7 @@ pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(),
 /// Serializes a value as JSON without spaces.
 ///
 /// # Errors
-/// Fails if the value's `Serialize` implementation fails.
+/// Returns an error if the value's `Serialize` implementation fails.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(128);
     to_writer(&mut out, value).map(|()| out)
@@ -27,7 +27,7 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
 /// Serializes a value as JSON with line breaks and an indentation of two spaces per level.
 ///
 /// # Errors
-/// Fails if the value's `Serialize` implementation fails.
+/// Returns an error if the value's `Serialize` implementation fails.
 pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(128);
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)

@@ -5,7 +5,7 @@ use std::fmt;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::Json;
 
-/// Applies validation rules to an object and collects the errors. Field arguments are paths like in Kubernetes error
+/// Applies validation rules to an object and collects the errors. Field arguments are paths as in Kubernetes error
 /// messages, such as `spec.ports`.
 #[derive(Debug)]
 pub struct Check<'a> {
@@ -20,7 +20,7 @@ impl<'a> Check<'a> {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Creates a check of a value at the path `path` inside an object. Error paths begin with `path`.
+    /// Creates a check of the value at `path` in an object. Error paths begin with `path`.
     pub fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         Self { object, prefix, errors: FieldErrors::default() }
@@ -129,7 +129,8 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds the error from `error` if `holds` is true. An error with an empty field is about the checked value itself.
+    /// Adds the result of `error` if `holds` is true. An error with an empty field is an error of the checked value
+    /// itself.
     pub fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();

@@ -28,7 +28,8 @@ pub enum BodyMedia {
     Protobuf,
 }
 
-/// An encoded request body. The constructor parses a YAML body, but decoding reports the parse error.
+/// An encoded request body. A YAML body is parsed when the `RawBody` is created, but only decoding reports a parse
+/// error.
 #[derive(Clone)]
 pub struct RawBody {
     bytes: Bytes,
@@ -58,8 +59,8 @@ impl RawBody {
         Self { bytes, content }
     }
 
-    /// Decodes the body into a value, or returns the reason why the body is invalid. A protobuf body without an
-    /// apiVersion and kind gets both from `expected`.
+    /// Decodes the body into a value, or returns the reason why the body is invalid. If a protobuf body has no
+    /// apiVersion and kind, both are taken from `expected`.
     pub fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
@@ -192,7 +193,7 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. Only [`make`](Self::make) returns the error for an invalid patch, because the error for a
+    /// Decodes a patch. If the patch is invalid, only [`make`](Self::make) returns an error, because the error for a
     /// missing object takes precedence.
     pub fn new(
         kind: &'a Arc<Kind>,

@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-/// The path of a field, and its default value. `defaults.txt` in `pintle-builtin` describes the paths.
+/// The path of a field, in the format of `defaults.txt` in `pintle-builtin`, and the field's default value.
 pub type DefaultValue = (&'static str, Json);
 
 /// Parses a line of `defaults.txt`.

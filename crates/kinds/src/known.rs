@@ -13,8 +13,8 @@ use crate::strategy_types::Routing;
 
 /// The registry of served kinds.
 ///
-/// Cloning is cheap: a clone is a snapshot that shares all unchanged groups and versions with the original. Later
-/// changes to the original do not affect the clone. Lookups by name take logarithmic time.
+/// Cloning the registry is cheap: a clone is a snapshot that shares all unchanged groups and versions with the
+/// original. Later changes to the original do not affect the clone. Lookups by name take logarithmic time.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     /// The built-in kinds, in discovery order.
@@ -24,7 +24,7 @@ pub struct Kinds {
 }
 
 /// The kinds of one API group. The registry replaces the `Arc` of a group on each change. If two registries have the
-/// same pointer for a group, the group has not changed between them.
+/// same pointer for a group, the group is equal in both registries.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// The routing of requests for the group, which is set by the first kind in the group. Custom resources therefore
@@ -61,7 +61,7 @@ impl Kinds {
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
-    /// Replaces the strategy of a built-in kind with a strategy from another crate.
+    /// Replaces the strategy of a built-in kind.
     pub fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
         let replaced = |known: &Arc<Kind>| {
             if known.group == group && known.kind == kind {
@@ -97,8 +97,7 @@ impl Kinds {
         self.versions_of(store).next()
     }
 
-    /// Returns all versions of the kind with the store name `store`. Omits versions in another group than the group of
-    /// the store name.
+    /// Returns all versions of the kind with the store name `store` that are in the group of the store name.
     pub fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
         // The store name of a custom resource consists of a prefix and the plural name.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
@@ -143,8 +142,8 @@ impl Kinds {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
-    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Ignores kinds of a
-    /// built-in version, of another group, or with another plural name.
+    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Kinds of a built-in
+    /// version, of another group, or with another plural name are ignored.
     pub fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -164,7 +163,7 @@ impl Kinds {
     }
 
     /// Returns the groups that differ from `old`, and the number of tree nodes that the two registries do not share.
-    /// Tests use this method to check that a change copies only the necessary nodes.
+    /// Tests check with this method that a change copies only the necessary nodes.
     pub fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
         let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
         if !Arc::ptr_eq(&self.builtin, &old.builtin) {
@@ -269,7 +268,7 @@ impl VersionKinds {
 }
 
 /// Compares version names in discovery order: stable versions, beta versions, alpha versions, and then other names in
-/// alphabetical order. A version name with a higher number precedes one with a lower number.
+/// alphabetical order. A version name with a higher number precedes a version name with a lower number.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

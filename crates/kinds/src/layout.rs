@@ -43,13 +43,13 @@ impl Kind {
         !self.is_declared()
     }
 
-    /// Returns `true` if list items contain `apiVersion` and `kind`. The metadata of a list with such items can contain
-    /// an empty `continue`.
+    /// Returns `true` if list items contain `apiVersion` and `kind`. The metadata of such a list can contain an empty
+    /// `continue`.
     pub fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns the schema of the objects, or `None` if the server computes them instead of storing them.
+    /// Returns the schema of the objects, or `None` if the server computes the objects instead of storing them.
     pub fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.strategy.openapi() {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),

@@ -1,16 +1,16 @@
 //! The registry of served kinds, and the trait that defines the rules of a kind.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
 //! - A [`Kind`] is one resource in one version, with its names and flags.
-//! - A [`Strategy`] contains the other rules of a kind: defaults, validation, table columns and subresources.
+//! - A [`Strategy`] contains the rules of a kind for defaults, validation, table columns and subresources.
 //! - [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to it at run time.
 //! - [`decode`] decodes a request body into an object. [`size`] and [`nesting`] limit
 //!   objects, and [`Writer`](writer::Writer) records which fields a write changes.
 //! - [`Check`](check::Check) applies validation rules to an object and collects the field errors.
 //!
 //! The built-in kinds are in the crate `pintle-builtin`. A strategy has no access to a store, and reads other objects
-//! through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start reading with `strategy.rs`.
+//! through [`Cluster`](pintle_apimachinery::cluster::Cluster). To read the code, start with `strategy.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -108,7 +108,7 @@ pub struct Kind {
     pub resource_key: OnceLock<ResourceKey>,
     /// The field labels of a built-in kind.
     pub field_labels: Option<Vec<&'static str>>,
-    /// The default values of a built-in kind. A new object gets its status from the default value of `status`.
+    /// The default values of a built-in kind. The default value of `status` is the status of a new object.
     pub defaults: &'static [DefaultValue],
     /// The table columns of a built-in kind, or an empty table if kube-apiserver defines no columns for the kind.
     pub table: table::Table,
@@ -130,7 +130,7 @@ pub struct ServedSubresource {
 /// Flags that control how the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindFlags {
-    /// The server maintains `metadata.generation`, which starts at 1 and increases by 1 with each change to the desired
+    /// The server sets `metadata.generation` to 1 for a new object, and increments it with each change to the desired
     /// state.
     pub maintains_generation: bool,
     /// A PUT creates the object if it does not exist.
@@ -145,7 +145,7 @@ pub struct KindFlags {
     pub orphans_by_default: bool,
     /// A POST responds with a computed object, which is not stored.
     pub is_transient: bool,
-    /// The custom resource definition of the kind is being deleted, so the server rejects creates.
+    /// The custom resource definition of the kind is being deleted, so the server rejects create requests.
     pub is_terminating: bool,
     /// The validation rule for `metadata.name`.
     pub name_rule: NameRule,
@@ -157,11 +157,11 @@ pub struct KindFlags {
     pub accepts_any_name_prefix: bool,
     /// A finalizer without a domain is valid.
     pub accepts_plain_finalizers: bool,
-    /// A create validates the metadata last, and only if the rest of the object is valid.
+    /// A create request validates the metadata last, and only if all other fields of the object are valid.
     pub checks_metadata_last: bool,
     /// A write to `/status` keeps all stored metadata except the managed fields.
     pub status_keeps_metadata: bool,
-    /// A create can set the status, even if there is a subresource `/status`.
+    /// A create request can set the status, even if there is a subresource `/status`.
     pub allows_status_on_create: bool,
     /// The objects only report information, as events do. Plans and garbage collection skip such objects, deletes
     /// ignore the propagation policy, and lists behave as if the server had no watch cache.
@@ -169,7 +169,7 @@ pub struct KindFlags {
     /// The store caches decoded objects of this kind, because the server often reads them while it processes other
     /// objects.
     pub caches_decoded: bool,
-    /// A DELETE with `orphanDependents=false` has the propagation policy `Foreground` instead of `Background`.
+    /// For a DELETE, `orphanDependents=false` means the propagation policy `Foreground` instead of `Background`.
     pub foreground_unless_orphaning: bool,
     /// How the objects of the kind relate to pods.
     pub pods: PodRelation,

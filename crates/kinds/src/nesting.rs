@@ -12,7 +12,7 @@ use crate::Kind;
 /// watch event that contains a table adds four levels around the object.
 const MAX_STORED_DEPTH: usize = 120;
 
-/// Fails if the served object is nested too deeply for common JSON parsers.
+/// Returns an error if the served object is nested too deeply for common JSON parsers.
 pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     if fits(object, MAX_STORED_DEPTH) {
         return Ok(());

@@ -19,8 +19,8 @@ const MAX_MANAGER: usize = 128;
 const MAX_SUBRESOURCE: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Fails if the `apiVersion` or `kind` of the object differs from `kind`. Does not check kinds whose bodies may omit
-/// these fields.
+/// Returns an error if the `apiVersion` or `kind` of the object differs from `kind`. Does not check kinds whose bodies
+/// may omit the `apiVersion` and `kind`.
 pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
@@ -66,8 +66,8 @@ pub fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. kube-apiserver checks the metadata in generic code, and repeats the
-/// checks for some kinds. Therefore, the returned list can contain the same error several times.
+/// Validates the metadata of an updated object. The returned list can contain the same error several times, because
+/// kube-apiserver checks the metadata in generic code, and repeats the checks for some kinds.
 pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -92,18 +92,18 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
 /// The metadata checks that the update validation of a kind runs a second time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataChecks {
-    /// Repeats no checks.
+    /// The update validation repeats no metadata checks.
     Nothing,
-    /// Repeats only the checks for updates.
+    /// The update validation repeats only the metadata checks for updates.
     #[default]
     Update,
-    /// Repeats only the checks for new objects.
+    /// The update validation repeats only the metadata checks for new objects.
     Whole,
-    /// Repeats the checks for updates, and then the checks for new objects.
+    /// The update validation repeats the metadata checks for updates, and then the metadata checks for new objects.
     UpdateThenWhole,
-    /// Repeats the checks for new objects, and then the checks for updates.
+    /// The update validation repeats the metadata checks for new objects, and then the metadata checks for updates.
     WholeThenUpdate,
-    /// Runs the checks for new objects two more times.
+    /// The update validation runs the metadata checks for new objects twice.
     WholeTwice,
 }
 

@@ -1,5 +1,5 @@
-//! Handlers for POST requests that store no object, but perform an action or return a computed answer. Examples are
-//! requests that bind a pod, evict a pod, or review a permission.
+//! Handlers for POST requests that store no object, but perform an action or return a computed answer, such as requests
+//! to bind a pod, evict a pod, or review a permission.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ pub trait PostHandler: Sync {
     /// Sets the defaults of missing fields.
     fn defaults(&self, _sent: &mut Json) {}
 
-    /// Validates the body without reading other objects. Runs between mutating and validating admission, so validating
-    /// plugins and webhooks do not receive invalid bodies.
+    /// Validates the body without reading other objects. The server calls this method between mutating and validating
+    /// admission, so that validating plugins and webhooks do not receive invalid bodies.
     fn check(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &Json) -> Outcome<()> {
         Ok(())
     }
 
-    /// Returns the task that performs the request. The body has already passed validation and admission at this point.
+    /// Returns the task that performs the request, after the body has passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
     /// Returns `true` if the request only returns data and changes no objects.
@@ -43,9 +43,9 @@ pub trait PostHandler: Sync {
 
 /// The task that performs a POST request.
 pub enum Task {
-    /// Runs `steps` in order until a step fails, or until all succeed and the response reports success. If
-    /// `only_if_unchanged` is true and the object has changed since the task was computed, the server computes the
-    /// task again.
+    /// Runs `steps` in order until a step fails. If all steps succeed, the response reports success. If
+    /// `only_if_unchanged` is true and the object has changed since the task was computed, the server computes the task
+    /// again.
     Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
     /// Responds with the contained object.
     Answer(Json),
@@ -72,8 +72,8 @@ pub type ObjectChange = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
 /// The question of a review about a user or a permission, which the server's authenticator or authorizer answers.
 pub enum Question {
-    /// Asks which user a token belongs to. The token must be valid for one of the `audiences`. If `audiences` is
-    /// empty, the token must be valid for the audience of the server.
+    /// Asks for the user of a token. The token must be valid for one of the `audiences`. If `audiences` is empty, the
+    /// token must be valid for the audience of the server.
     Token { token: String, audiences: Vec<String> },
     /// Asks for all permissions of the requesting user in a namespace.
     Rules { namespace: String },

@@ -29,7 +29,7 @@ impl RequestTarget {
         Self { kind, namespace: namespace.into(), name: name.into(), subresource: Subresource::None }
     }
 
-    /// Fails if the name in the body differs from the name in the URL.
+    /// Returns an error if the name in the body differs from the name in the URL.
     pub fn check_name(&self, name: &str) -> Outcome<()> {
         let url = &self.name;
         match name {
@@ -43,7 +43,7 @@ impl RequestTarget {
         }
     }
 
-    /// Fails if the namespace in the body differs from the namespace in the URL.
+    /// Returns an error if the namespace in the body differs from the namespace in the URL.
     pub fn check_namespace(&self, namespace: &str) -> Outcome<()> {
         if namespace.is_empty() || namespace == self.namespace {
             Ok(())
@@ -54,8 +54,8 @@ impl RequestTarget {
         }
     }
 
-    /// Sets a missing namespace to the namespace in the URL, or fails if the object has another namespace. Removes
-    /// the namespace from an object of a cluster-scoped kind.
+    /// Sets a missing namespace to the namespace in the URL. Returns an error if the object has another namespace.
+    /// Removes the namespace from an object of a cluster-scoped kind.
     pub fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.is_namespaced() {
             metadata_mut(object).unset("namespace");
@@ -66,7 +66,7 @@ impl RequestTarget {
         Ok(())
     }
 
-    /// Fails if the object does not satisfy the preconditions in the delete options.
+    /// Returns an error if the object does not satisfy the preconditions in the delete options.
     pub fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
         let is_namespace = self.kind.group.is_empty() && self.kind.kind == "Namespace";
         let check = |what: &str, wanted: &Option<String>, field: &str, cause: &str| {

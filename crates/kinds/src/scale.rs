@@ -19,8 +19,8 @@ pub struct Scale {
     pub spec_replicas: String,
     /// The path of the observed number of replicas.
     pub status_replicas: String,
-    /// The path of the selector: a string, a map of labels or a `LabelSelector`. `label_selector` is empty if the
-    /// object has no selector.
+    /// The path of the selector: a string, a map of labels or a `LabelSelector`. The path is empty if the object has no
+    /// selector.
     pub label_selector: String,
     /// Whether a custom resource definition declares the paths. If `true`, an object without a number of replicas has
     /// no Scale, and its Scale cannot be converted to another version.
@@ -39,7 +39,7 @@ impl Scale {
         &WORKLOAD
     }
 
-    /// Returns an object's Scale, or fails if a custom resource has no replicas field.
+    /// Returns an object's Scale, or an error if a custom resource has no replicas field.
     pub fn read(&self, object: &Json) -> Outcome<Json> {
         let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
@@ -99,7 +99,7 @@ impl Scale {
         )
     }
 
-    /// Returns the object with the number of replicas in the Scale, which counts as 0 if it is missing.
+    /// Returns the object with the number of replicas from the Scale, or with 0 replicas if the Scale has no number.
     pub fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
@@ -115,7 +115,7 @@ impl Scale {
 }
 
 impl Scale {
-    /// Fails if the written Scale is invalid or belongs to another object.
+    /// Returns an error if the written Scale is invalid or belongs to another object.
     pub fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
         target.check_name(metadata::name(scale))?;
         target.check_namespace(metadata::namespace(scale))?;
@@ -142,8 +142,8 @@ impl Scale {
         }
     }
 
-    /// Fails if no manager owns a field of a Scale that cannot be converted to other versions. A server-side apply then
-    /// converts the Scale to record its existing fields.
+    /// Returns an error if no manager owns a field of a Scale that cannot be converted to other versions. A server-side
+    /// apply would have to convert such a Scale to record its existing fields.
     pub fn check_owners(&self, present: &Json) -> Outcome<()> {
         if !self.is_declared || present.list("/metadata/managedFields").next().is_some() {
             return Ok(());
@@ -153,7 +153,7 @@ impl Scale {
         Err(Failure::plain(500, why))
     }
 
-    /// Fails if a server-side apply changes the spec of a Scale that cannot be converted to other versions.
+    /// Returns an error if a server-side apply changes the spec of a Scale that cannot be converted to other versions.
     pub fn check_applied(&self, target: &RequestTarget, scale: &Json, present: &Json) -> Outcome<()> {
         if !self.is_declared || scale.get("spec") == present.get("spec") {
             return Ok(());

@@ -21,8 +21,8 @@ use crate::known::Kinds;
 
 /// Defines the rules of one kind, such as defaults and validation. Most default implementations do nothing.
 ///
-/// The generic handlers apply the rules that are common to all kinds, for example about metadata, status and
-/// generation. A write calls these methods in this order: [`prune`](Self::prune), [`defaults`](Self::defaults),
+/// The generic handlers apply the rules that all kinds share, such as the rules for metadata, status and generation. A
+/// write calls these methods in this order: [`prune`](Self::prune), [`defaults`](Self::defaults),
 /// [`prepare_for_create`](Self::prepare_for_create) or [`prepare_for_update`](Self::prepare_for_update),
 /// [`admit`](Self::admit), and then the validation.
 pub trait Strategy: Send + Sync {
@@ -35,12 +35,12 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns how kube-apiserver represents the objects in Go.
+    /// Returns the Go representation of the objects in kube-apiserver.
     fn layout(&self) -> Layout {
         Layout::Declared
     }
 
-    /// Returns how kube-apiserver routes requests.
+    /// Returns the routing of the kind's requests in kube-apiserver.
     fn routing(&self) -> Routing {
         Routing::PerMethod
     }
@@ -55,8 +55,8 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the reason why the object cannot be decoded, or `None` if decoding would succeed. The metadata is
-    /// already decoded at this point. The server responds to a malformed object with status 400 instead of 422.
+    /// Returns the reason why the object cannot be decoded, or `None` if decoding would succeed. The metadata has
+    /// already been decoded. The server responds to a malformed object with status 400 instead of 422.
     fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
@@ -120,8 +120,8 @@ pub trait Strategy: Send + Sync {
         0
     }
 
-    /// Changes an object when its deletion starts, in addition to the changes to the metadata. For example, sets a
-    /// phase, a condition or a finalizer. Returns `true` if the server must not remove the object yet.
+    /// Changes an object when its deletion starts, for example to set a phase, a condition or a finalizer. The server
+    /// changes the metadata itself. Returns `true` if the server must not remove the object yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
@@ -192,7 +192,7 @@ pub trait Strategy: Send + Sync {
         object
     }
 
-    /// Returns how the server converts stored objects to the strategy's version.
+    /// Returns whether the server must convert stored objects to the strategy's version.
     fn form(&self) -> Form {
         Form::Stored
     }
@@ -231,8 +231,8 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Returns `true` if kube-apiserver stores a new object without some of its defaults. kube-apiserver adds these
-    /// defaults whenever it reads the object, and the next update stores them. The next update therefore counts as a
-    /// change even if the client changes no field.
+    /// defaults whenever it reads the object, and stores them at the next update, which therefore counts as a change
+    /// even if the client changes no field.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
@@ -257,8 +257,8 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
-    /// Returns a permission that the writer needs in addition to the permission for the verb of the request. Fails if
-    /// the kind never allows this write. `old` is the stored object if the request is an update.
+    /// Returns a permission that the writer needs in addition to the permission for the verb of the request. Returns an
+    /// error if the kind never allows this write. `old` is the stored object if the request is an update.
     fn extra_permission(
         &self,
         _new: &Json,
@@ -268,8 +268,8 @@ pub trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the paths of fields that can contain secrets. A plan (a dry run against a live cluster) does not show
-    /// the values of these fields by default.
+    /// Returns the paths of fields that can contain secrets. By default, a plan (a dry run against a live cluster) does
+    /// not show the values of these fields.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }

@@ -14,8 +14,8 @@ pub enum Form {
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. The number identifies the form of the requested version. The store saves this
-    /// number with each object that needs no conversion.
+    /// Some objects need a conversion. The number identifies the form of the requested version, and the store saves it
+    /// with each object that needs no conversion.
     Checked(u64),
 }
 
@@ -75,9 +75,9 @@ pub struct Stream {
 
 /// A stream's response.
 pub enum StreamAnswer {
-    /// The response has no content.
+    /// The response to the stream request has no content.
     Empty,
-    /// The error message if the server cannot connect to the pod, service or node.
+    /// The server cannot connect to the pod, service or node. The string is the error message.
     Unreachable(String),
 }
 

@@ -20,8 +20,8 @@ pub struct Column {
     /// The format of the cells. `name` marks the column that contains the name of the object.
     pub format: String,
     pub description: String,
-    /// The priority of the column. kubectl always shows columns with the priority 0. kubectl shows columns with a
-    /// greater priority only in the wide output.
+    /// The priority of the column. kubectl always shows columns with priority 0, and shows columns with a higher
+    /// priority only in the wide output.
     pub priority: i32,
 }
 

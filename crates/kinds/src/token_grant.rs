@@ -3,12 +3,12 @@
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token request that has passed all checks, so the server must issue the token.
+/// A token request that has passed all checks, so that the server can issue the token.
 #[derive(Debug)]
 pub struct TokenGrant {
     /// The token's audiences, or an empty list for the audience of the server.
     pub audiences: Vec<String>,
-    /// The lifetime in seconds.
+    /// The lifetime of the token in seconds.
     pub seconds: i64,
     pub bound: Bound,
     /// The response object. The server adds the token, its expiration time and its audiences to this
@@ -16,7 +16,7 @@ pub struct TokenGrant {
     pub answer: Json,
 }
 
-/// The objects that a token is bound to, so the token becomes invalid when any of them is deleted.
+/// The objects that a token is bound to. Deleting one of these objects makes the token invalid.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Bound {
     pub namespace: String,
@@ -29,7 +29,7 @@ pub struct Bound {
     pub serviceaccount: Named,
 }
 
-/// An object's name and uid.
+/// The name and uid of an object.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Named {
     pub name: String,

@@ -1,4 +1,4 @@
-//! Validates webhook client configurations, which contain a URL or a Service.
+//! Validates webhook client configurations, each of which contains a URL or a Service.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! Features of kube-apiserver that this server accepts but does not implement. A request that uses such a feature gets
-//! a warning.
+//! Features of kube-apiserver that this server accepts but does not implement. The response to a request that uses such
+//! a feature contains a warning.
 
 use pintle_apimachinery::object::metadata;
 use pintle_json::Json;

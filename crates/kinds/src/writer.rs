@@ -33,9 +33,9 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The field manager comes from the write options. Without a field manager in the options, the
-    /// part of the user agent before the first slash is the field manager. The requester is the server itself, unless
-    /// [`with_requester`](Self::with_requester) sets another requester.
+    /// Creates a writer. The field manager comes from the write options, or otherwise from the user agent, up to its
+    /// first slash. The requester is the server itself, unless [`with_requester`](Self::with_requester) sets another
+    /// requester.
     pub fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
@@ -67,7 +67,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Fails if the requester is not allowed to create the missing object.
+    /// Returns an error if the requester is not allowed to create the missing object.
     pub fn check_may_create(&self) -> Outcome<()> {
         self.may_create.clone()
     }
@@ -78,8 +78,8 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Updates the managed fields for all writes except apply requests. Both objects must contain their defaults, but
-    /// the rules of the kind must not have been applied yet.
+    /// Updates the managed fields after a write other than an apply. Both objects must contain their defaults, but the
+    /// strategy must not have changed them yet.
     pub fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }

@@ -66,7 +66,7 @@ pub enum Error {
     /// The operating system cannot read a file.
     #[error("{path} cannot be read: {cause}", path = path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The I/O error.
         cause: io::Error,
@@ -74,7 +74,7 @@ pub enum Error {
     /// The file content is not a kubeconfig.
     #[error("{path} is not a kubeconfig: {message}", path = path.display())]
     Parse {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// A description of the parse error, including the line number.
         message: String,
@@ -82,7 +82,7 @@ pub enum Error {
     /// The configuration cannot be written as YAML.
     #[error("the configuration cannot be written as YAML: {message}")]
     Print {
-        /// The reason.
+        /// The reason why the configuration cannot be written.
         message: String,
     },
     /// Another program is writing to the kubeconfig file.
@@ -91,13 +91,13 @@ pub enum Error {
         lock = lock.display()
     )]
     Locked {
-        /// The lock file.
+        /// The path of the lock file.
         lock: PathBuf,
     },
     /// The operating system cannot write a file.
     #[error("{path} cannot be written: {cause}", path = path.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The I/O error.
         cause: io::Error,

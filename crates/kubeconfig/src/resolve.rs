@@ -18,12 +18,12 @@ use crate::validate::Report;
 ///
 /// Fields that are `None` or empty have no effect. Some overrides replace several values:
 ///
-/// - Setting a certificate authority, or setting `insecure_skip_tls_verify` to ` Some(true)`, replaces all settings for
+/// - Setting a certificate authority, or setting `insecure_skip_tls_verify` to `Some(true)`, replaces all settings for
 ///   verifying the server.
 /// - Setting a certificate or key replaces both the file and the inline data in the kubeconfig.
 /// - Setting a server also replaces the `tls-server-name` of the kubeconfig, even if `tls_server_name` is `None`.
 ///
-/// Setting `insecure_skip_tls_verify` to ` Some(false)` enables verification of the server with the CA from the
+/// Setting `insecure_skip_tls_verify` to `Some(false)` enables verification of the server with the CA from the
 /// kubeconfig, if any.
 ///
 /// # Examples
@@ -77,9 +77,9 @@ pub struct Overrides {
     pub password: Option<Secret>,
     /// The user to impersonate.
     pub impersonate: Option<String>,
-    /// The UID to impersonate, which requires `impersonate`.
+    /// The UID to impersonate. If this field is set, `impersonate` must be set too.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate, which require `impersonate`.
+    /// The groups to impersonate. If this list is not empty, `impersonate` must be set too.
     pub impersonate_groups: Vec<String>,
     /// The extra attributes to impersonate. Each extra attribute replaces the kubeconfig's extra attribute with the
     /// same name. Setting extra attributes requires `impersonate`.

@@ -16,9 +16,10 @@ use crate::de::{self, optional_data, optional_path, text_lists, texts};
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// A `Kubeconfig` contains clusters, users and contexts as maps, and a file contains them as lists of named entries. Reading
-/// and writing a file keeps unknown fields, and loses only comments and the order of fields. The `Debug` output shows no
-/// secrets. Use [`redacted`](Self::redacted) to print a configuration as YAML without secrets.
+/// A `Kubeconfig` contains clusters, users and contexts as maps, and a file contains them as lists of named entries.
+/// Reading and writing a file keeps unknown fields, and loses only comments, anchors, repeated keys and the order of
+/// fields. The `Debug` output shows no secrets. Use [`redacted`](Self::redacted) to print a configuration as YAML
+/// without secrets.
 ///
 /// # Examples
 ///
@@ -58,13 +59,13 @@ pub struct Kubeconfig {
     /// The users by name.
     #[serde(with = "de::users")]
     pub users: BTreeMap<String, AuthInfo>,
-    /// Other programs' data.
+    /// The extensions, which contain data of other programs.
     #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Unknown fields of the kubeconfig, such as `preferences`.
+    /// The fields that this type does not declare, such as `preferences`. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that sets the current context. Kubeconfig files do not contain the field `origin`.
+    /// The file that sets the current context. The field `origin` is not part of the kubeconfig format.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -96,13 +97,13 @@ pub struct ClusterInfo {
     /// Whether to request uncompressed responses.
     #[serde(skip_serializing_if = "is_false", deserialize_with = "or_empty")]
     pub disable_compression: bool,
-    /// Other programs' data.
+    /// The extensions, which contain data of other programs.
     #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Unknown fields.
+    /// The fields that this type does not declare. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that contains this cluster. Kubeconfig files do not contain the field `origin`.
+    /// The file that contains this cluster. The field `origin` is not part of the kubeconfig format.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -123,7 +124,7 @@ pub struct AuthInfo {
     /// The private key as PEM text. Set either this field or the path `client_key`, not both.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
-    /// A bearer token.
+    /// The bearer token for requests.
     #[serde(with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
     /// The path of a bearer token file. The client reads the file again when it changes.
@@ -151,16 +152,16 @@ pub struct AuthInfo {
     /// methods. For a login method other than `oidc`, use [`exec`](Self::exec) instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
-    /// A credential plugin.
+    /// The credential plugin that returns the user's credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<Exec>,
-    /// Other programs' data.
+    /// The extensions, which contain data of other programs.
     #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Unknown fields.
+    /// The fields that this type does not declare. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that contains this user. Kubeconfig files do not contain the field `origin`.
+    /// The file that contains this user. The field `origin` is not part of the kubeconfig format.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -178,13 +179,13 @@ pub struct Context {
     /// The default namespace for requests, or an empty string for `default`.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub namespace: String,
-    /// Other programs' data.
+    /// The extensions, which contain data of other programs.
     #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
-    /// Unknown fields.
+    /// The fields that this type does not declare. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that contains this context. Kubeconfig files do not contain the field `origin`.
+    /// The file that contains this context. The field `origin` is not part of the kubeconfig format.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -193,13 +194,14 @@ pub struct Context {
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Exec {
-    /// `client.authentication.k8s.io/v1` or `/v1beta1`.
+    /// The API version of the plugin protocol: `client.authentication.k8s.io/v1` or
+    /// `client.authentication.k8s.io/v1beta1`.
     #[serde(deserialize_with = "or_empty")]
     pub api_version: String,
     /// The program to run: a path, or a name that is looked up in `PATH`.
     #[serde(deserialize_with = "or_empty")]
     pub command: String,
-    /// The arguments.
+    /// The arguments of the program.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub args: Vec<String>,
     /// Additional environment variables for the program. The program also inherits the environment of this process.
@@ -214,7 +216,7 @@ pub struct Exec {
     /// Whether the program may use standard input, as `Always`, `IfAvailable` or `Never`.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub interactive_mode: String,
-    /// Unknown fields.
+    /// The fields that this type does not declare. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -222,10 +224,10 @@ pub struct Exec {
 /// An environment variable for a credential plugin.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct ExecEnv {
-    /// The name.
+    /// The name of the environment variable.
     #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
-    /// The value.
+    /// The value of the environment variable.
     #[serde(default, with = "de::secret")]
     pub value: Option<Secret>,
 }

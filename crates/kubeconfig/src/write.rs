@@ -16,9 +16,9 @@ impl Files {
     /// Reads and merges the files, calls `change`, and writes each changed entry to the file that contains the entry.
     ///
     /// - New entries, the current context, and changes to extensions and unknown fields are written to the first file
-    ///   that exists. If none of the files exists, `modify` creates the first file in the list for them.
-    /// - Entries without changes are kept. Writing a file loses its comments, anchors and repeated keys. The
-    ///   encoding of a written file is UTF-8.
+    ///   that exists. If none of the files exists, `modify` creates the first file in the list.
+    /// - Entries without changes are kept. Writing a file loses its comments, anchors, repeated keys and the order of
+    ///   its fields. The encoding of a written file is UTF-8.
     /// - Like kubectl, this method writes each file in place, so the file keeps its owner, mode, inode and links. A new
     ///   file has mode 0600, and missing directories are created.
     /// - The new content is written in a single write, without truncating the file first. A crash can damage a file

@@ -1,6 +1,6 @@
-//! Simulates electors under faults, and counts the worlds with two leaders at the same time. Each seed generates one
-//! simulated cluster, called a world. In a world, machines are partitioned and suspended, processes are paused and
-//! killed, and requests are lost, delayed and duplicated.
+//! Simulates electors under faults, and counts the simulated clusters that have two leaders at the same time. Each seed
+//! generates one simulated cluster, called a world. In a world, machines are partitioned and suspended, processes are
+//! paused and killed, and requests are lost, delayed and duplicated.
 //!
 //! ```text
 //! cargo run --release --example worlds -- --worlds 10000

@@ -12,7 +12,7 @@ use crate::term::TermEnd;
 /// The leader's work and an elector's callbacks, like client-go's `LeaderCallbacks`.
 ///
 /// The elector calls `on_started_leading` once per term, unless the term is over before the elector is polled. The
-/// elector calls `on_stopped_leading` once after the leader's work has ended, whatever the reason. An elector that
+/// elector calls `on_stopped_leading` once after the leader's work has ended, regardless of the reason. An elector that
 /// never leads does not call `on_started_leading` or `on_stopped_leading`. The elector calls `on_new_leader` each time
 /// it observes a new holder, in order.
 ///
@@ -39,8 +39,8 @@ pub struct LeaderCallbacks<W, T> {
     /// and for all concurrent work in [`Leadership::run`]. If the elector is dropped or another callback panics, the
     /// elector drops the leader's work and then immediately calls `on_stopped_leading`.
     ///
-    /// The elector keeps the lock until this callback has returned. Therefore, the callback may wait for threads of the
-    /// leader's work. If the callback never returns, no other replica can lead, and
+    /// The elector keeps the lock until this callback has returned. The callback may wait for threads of the leader's
+    /// work. If the callback never returns, no other replica can lead, and
     /// [`ElectionStatus::check`](crate::ElectionStatus::check) fails. If the term was lost, the elector does not
     /// contend again until the callback has returned.
     pub on_stopped_leading: StoppedHook<T>,
@@ -72,7 +72,7 @@ pintle_meta::debug_struct! { LeaderCallbacks<W, T> { .. } }
 /// reason `LeaderElection`, and the `Display` output of this value as the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
-    /// What happened.
+    /// The kind of the event: the beginning or the end of a term.
     pub kind: LeaderEventKind,
     /// The contender's identity.
     pub identity: String,

@@ -20,8 +20,8 @@ use crate::record::TimePrecision;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 
 /// Kubernetes' built-in strategy. The strategy prefers the candidate with the lowest emulation version, then the lowest
-/// binary version, and then the oldest candidate. Therefore, the replicas keep the old behavior during an upgrade until
-/// all of them support the new behavior.
+/// binary version, and then the oldest candidate. During an upgrade, the replicas keep the old behavior until all
+/// replicas support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 /// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. A `LeaseCandidate` of the API version `v1alpha2` has the same
@@ -29,10 +29,10 @@ pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 /// namespace as the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LeaseCandidate {
-    /// `apiVersion` and `kind`.
+    /// The `apiVersion` and the `kind` of the object.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The metadata.
+    /// The metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The name of the Lease, and the candidate's versions and strategy.
@@ -63,7 +63,7 @@ pub struct LeaseCandidateSpec {
     /// The strategy that selects the holder, which is [`OLDEST_EMULATION_VERSION`] or a strategy of a third-party
     /// controller, such as `domain/name`.
     pub strategy: String,
-    /// Undeclared fields of `spec`, which writes keep.
+    /// The fields of `spec` that this type does not declare. Writes keep these fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }

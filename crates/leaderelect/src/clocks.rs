@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// A reading of all clocks.
+/// The times on all clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// The time on a clock that cannot be set and that keeps running while the machine is suspended.
@@ -23,9 +23,9 @@ pub struct Now {
 ///
 /// A deadline has passed as soon as any clock reaches it, because ending a term early is safe. During a suspend, the
 /// monotonic clock stops, and the other two clocks keep running. While a virtual machine is paused, all of its clocks
-/// may stop, and only the time of day is corrected afterwards. Therefore, a leader that wakes up from a suspend or a
-/// pause detects a passed deadline before it acts. A term can end early if the time of day is set forward. Setting the
-/// time of day back does not extend the term.
+/// may stop, and only the time of day is corrected afterwards. A leader that wakes up from a suspend or a pause detects
+/// a passed deadline before it acts. A term can end early if the time of day is set forward. Setting the time of day
+/// back does not extend the term.
 ///
 /// # Examples
 ///
@@ -113,7 +113,7 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     /// Waits until any clock has reached `deadline`. The wait may end late, but must not end early. The elector reads
     /// the clocks again after the wait.
     ///
-    /// The default implementation sleeps with tokio's timer and reads the clocks once a second. Therefore, the default
+    /// The default implementation sleeps with tokio's timer and reads the clocks once a second. The default
     /// implementation detects a suspend or a change of the time of day within a second. For a
     /// [monotonic](Deadline::monotonic) deadline, the default implementation reads the clocks every ten seconds.
     /// Override this method if `monotonic` is not based on tokio's clock.

@@ -37,8 +37,8 @@ pub struct LeaderElectionConfig {
     /// This contender's identity. Each process needs a new identity every time it starts. Two contenders with the same
     /// identity can lead at the same time. The default is a [unique identity](unique_identity).
     pub identity: String,
-    /// A candidate takes over the lock if the record has not changed for this long. The lock stores this duration
-    /// rounded up to whole seconds. The default is 15 s.
+    /// The time after which a candidate takes over the lock if the record has not changed. The lock stores this
+    /// duration rounded up to whole seconds. The default is 15 s.
     pub lease_duration: Duration,
     /// The length of a term, measured from the moment when the last successful renewal was sent. A term is extended at
     /// most once per second, so `renew_deadline` should be longer than one second plus `retry_period`. The default is
@@ -70,8 +70,8 @@ pub struct LeaderElectionConfig {
     /// holder, the elector stops renewing, asks the leader's work to finish, and then releases the lock.
     ///
     /// The control plane compares the last renew time with its own wall clock to decide whether the lock has expired.
-    /// Therefore, the clocks of the candidates and the control plane must differ by less than `lease_duration` minus
-    /// `renew_deadline`. With a larger difference, two contenders can lead at the same time.
+    /// In a coordinated election, the clocks of the candidates and the control plane must differ by less than
+    /// `lease_duration` minus `renew_deadline`. With a larger difference, two contenders can lead at the same time.
     pub coordinated: bool,
     /// The seed for the jitter. `None`, the default, selects a random seed.
     pub seed: Option<u64>,
@@ -90,8 +90,9 @@ pub struct LeaderElectionConfig {
     /// | `leader_election_renewal_duration_seconds` | histogram | time from sending a renewal that extended a deadline to its response |
     /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; of consecutive ones, only the first is logged |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// Called at the beginning and at the end of each term, for example to record an Event for the lock object, like
-    /// client-go's `RecordEvent`. `None`, the default, uses the event hook of the lock, if the lock has one.
+    /// The event hook, which is called at the beginning and at the end of each term. For example, the hook can record
+    /// an Event for the lock object, like client-go's `RecordEvent`. `None`, the default, uses the event hook of the
+    /// lock, if the lock has one.
     pub events: Option<EventHook>,
     /// The clocks for deadlines and pauses. The default is [`SystemClocks`](crate::SystemClocks).
     pub clocks: Arc<dyn Clocks>,
@@ -222,7 +223,7 @@ impl LeaderElectionConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }
 
-    /// Returns the configured seed, or a random one.
+    /// Returns the configured seed, or a random seed.
     #[doc(hidden)]
     pub fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))

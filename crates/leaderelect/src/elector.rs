@@ -156,9 +156,9 @@ impl<L: Lock> LeaderElector<L> {
         self.contend(stop, callbacks, || ready(()), true).await
     }
 
-    /// Works like [`LeaderElector::run`], but the work of a term ends only when the future that `settle` returns is
-    /// done. The elector calls `settle` after it has dropped the work. Until `settle` is done, the elector renews the
-    /// term if it is not lost, and does not contend if it is lost.
+    /// Works like [`LeaderElector::run`], but the work of a term ends only when the future that `settle` returns has
+    /// completed. The elector calls `settle` after it has dropped the work. Until the future of `settle` has completed,
+    /// the elector renews the term if the term is not lost, and does not contend if the term is lost.
     #[doc(hidden)]
     pub async fn run_until_settled<W, Fut, S, Settled>(
         &mut self,

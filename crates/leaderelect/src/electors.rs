@@ -59,9 +59,10 @@ impl Default for LeaseGroupConfig {
 /// standalone elector. Each renewal is one request. Renewals are sent in four batches, which are spread evenly over
 /// the retry period. The shared task ends when the group and all of its electors have been dropped.
 ///
-/// The group closes its watch after it has led all of its leases for a retry period. A leader then finds out at its next
-/// renewal, after at most one retry period, that its lease was deleted or has another holder. The group opens the watch
-/// again when it no longer leads one of the leases, or when a renewal conflicts with a write of another program.
+/// The group closes its watch after it has led all of its leases for a retry period. While the watch is closed, a
+/// leader detects at its next renewal, after at most one retry period, that its lease was deleted or has another
+/// holder. The group opens the watch again when it no longer leads one of the leases, or when a renewal conflicts with
+/// a write of another program.
 ///
 /// # Examples
 ///

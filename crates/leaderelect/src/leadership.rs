@@ -22,8 +22,8 @@ use crate::token::Token;
 /// lock until every permit has been dropped or has expired.
 ///
 /// A process can freeze after it has checked its leadership, and then send a request after its term has ended. A
-/// process also cannot revoke a request after sending it. Only a resource that compares [fencing
-/// tokens](Leadership::token) can reject the requests of former leaders.
+/// process cannot revoke a request after sending it. Only a resource that compares [fencing tokens](Leadership::token)
+/// can reject the requests of former leaders.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`Leadership::check`]. Also returns an error after the leader's work has ended.
+    /// Returns the same errors as [`Leadership::check`], and an error after the leader's work has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
         // Create the permit's tracker token before checking the leadership, so that an elector that is ending the term
         // waits for this permit.
@@ -103,7 +103,7 @@ impl Leadership {
     }
 
     /// Runs `work` under a [permit](Leadership::permit) until the term ends. The leadership is checked before each poll
-    /// of `work`. Therefore, `work` stops after the deadline even if a timer fires late or the machine was suspended.
+    /// of `work`. `work` stops after the deadline even if a timer fires late or the machine was suspended.
     ///
     /// # Errors
     ///
@@ -128,13 +128,14 @@ impl Leadership {
     }
 
     /// Waits until the elector asks the leader's work to finish. The elector asks the work to finish when it is
-    /// stopped, when a preferred holder should lead, when the callback's work has ended, or when the term is over.
+    /// stopped, when a preferred holder should lead, when the work of
+    /// [`on_started_leading`](crate::LeaderCallbacks::on_started_leading) has ended, or when the term is over.
     ///
     /// During a graceful shutdown, the elector keeps renewing the lock until the leader's work has ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future stops the wait and has no other effect.
     pub async fn cancelled(&self) {
         let mut state = self.state.clone();
         tokio::select! {
@@ -167,7 +168,7 @@ impl Leadership {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future stops the wait and has no other effect.
     pub async fn lost(&self) -> LeadershipLost {
         let mut state = self.state.clone();
         loop {

@@ -12,10 +12,10 @@ use crate::record::LeaderElectionRecord;
 /// A `Lease` of `coordination.k8s.io/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Lease {
-    /// `apiVersion` and `kind`.
+    /// The `apiVersion` and the `kind` of the object.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The metadata.
+    /// The metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The holder of the lease, the lease duration and the times.
@@ -59,11 +59,11 @@ pub struct LeaseSpec {
     /// The candidate that should become the holder in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
-    /// Undeclared fields of `spec`, which writes keep.
+    /// The fields of `spec` that this type does not declare. Writes keep these fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The text of invalid times, which writes omit. If a holder writes invalid times, electors detect its renewals by
-    /// comparing this text.
+    /// The text of the times that could not be parsed. Writes omit these times. If a holder writes invalid times,
+    /// electors detect its renewals by comparing this text.
     #[serde(skip)]
     pub unreadable_times: String,
 }

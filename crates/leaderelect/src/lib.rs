@@ -52,11 +52,12 @@
 //!
 //! The deadline is measured from the moment when the last successful renewal was *sent*. The deadline is extended when
 //! the response to a renewal arrives. The deadline has passed as soon as any of the three [clocks](Now) reaches it.
-//! Therefore, a term is already over when a machine wakes up after a long suspend. For a virtual machine that resumes
-//! after a long pause, the term is over once the time of day is corrected.
+//! When a machine wakes up after a long suspend, the term is already over. For a virtual machine that resumes after a
+//! long pause, the term is over once the time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane uses its wall clock to decide
-//! whether a lease has expired. Therefore, the wall clocks of all machines must also be roughly in sync.
+//! whether a lease has expired. In a coordinated election, the wall clocks of all machines must also be roughly in
+//! sync.
 //!
 //! The holder of a deleted lock stops working less than `renew_deadline` after the deletion. A candidate that has
 //! observed the lock waits for a lease duration after it has noticed the deletion. A new candidate that finds no lock

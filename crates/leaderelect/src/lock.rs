@@ -172,7 +172,7 @@ pub enum LockEvent<O> {
     MaybeChanged,
 }
 
-/// An object that stores an election record, and its record.
+/// An election record, together with the object that stores the record.
 #[derive(Clone, Debug)]
 pub struct LockSnapshot<O> {
     /// The election record and the version of its object.

@@ -24,14 +24,15 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 /// # Guarantees
 ///
 /// - A contender must hold both locks to lead. A term begins or is extended only if both locks accept the write. Each
-///   lock rejects the write if it was changed after the read. Unlike client-go, a `MultiLock` never takes over a lock
-///   that another contender has changed.
+///   lock rejects the write if the lock was changed after the read. Unlike client-go, a `MultiLock` never takes over a
+///   lock that another contender has changed.
 /// - If the two locks have different holders, the `MultiLock` reports [`UNKNOWN_LEADER`] as the holder. The holders
 ///   differ after a crash or a rejection between the two writes. While the holders differ, all contenders wait until
 ///   both locks have stayed unchanged for a full lease duration. If a write changes only one lock, it returns an error
 ///   with [`earlier_may_have_acted`](ApiError::earlier_may_have_acted), and no contender leads for one lease duration.
 /// - If both locks have the same holder but only one of them contains the last renewal, the merged record has no
-///   `renew_time`. Therefore, electors can distinguish this record from a record that both locks have accepted.
+///   `renew_time`. Because the merged record has no `renew_time`, electors can distinguish it from a record that both
+///   locks have accepted.
 /// - The fencing [token](Lock::token) of a term is the token of the secondary lock, so tokens keep increasing after the
 ///   migration to the Lease.
 ///

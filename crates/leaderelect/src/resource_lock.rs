@@ -124,8 +124,8 @@ where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
 {
-    /// Creates a lock of the given kind, `name` and `namespace`. Calls `annotated` to get the API for the annotated
-    /// resource if `kind` uses an annotation.
+    /// Creates a lock of the kind `kind` with the given `name` and `namespace`. If `kind` uses an annotation, this
+    /// function calls `annotated` to get the API for the annotated resource.
     pub fn new(
         kind: LockKind,
         namespace: &str,

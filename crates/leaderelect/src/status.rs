@@ -119,12 +119,12 @@ impl ElectionStatus {
         self.outage().map(|outage| outage.error)
     }
 
-    /// Returns an error if this elector cannot lead, because it could not read or write the lock for longer than the
+    /// Returns an error if this elector cannot lead because it was unable to read or write the lock for longer than the
     /// lease duration. Use this check for a readiness probe.
     ///
     /// # Errors
     ///
-    /// For example, returns [`LockUnavailable`] if the server forbids access to the lock.
+    /// Returns [`LockUnavailable`], for example if the server forbids access to the lock.
     pub fn check_lock(&self) -> Result<(), LockUnavailable> {
         let Some(Outage { since, error }) = self.outage() else { return Ok(()) };
         let age = self.clocks.now().monotonic.saturating_sub(since);
@@ -171,7 +171,7 @@ impl ElectionStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
 pub struct RenewalOverdue {
-    /// The lock.
+    /// The key of the lock object.
     pub lock: ObjectKey,
     /// The time since the last successful renewal.
     pub age: Duration,
@@ -181,7 +181,7 @@ pub struct RenewalOverdue {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: cannot read or write the lock for {} s: {error}", age.as_secs())]
 pub struct LockUnavailable {
-    /// The lock.
+    /// The key of the lock object.
     pub lock: ObjectKey,
     /// The time since the first failed request.
     pub age: Duration,

@@ -12,12 +12,12 @@ use crate::finding::{AuditedEnd, Finding};
 /// Follows the writes of all contenders to a lock, and reports leadership terms and unsafe events.
 ///
 /// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told) to the audit. The
-/// audit detects unsafe events with its own clock, so wrong clocks of contenders have no effect. The audit computes a
-/// lower and an upper bound for the time of each write. The lower bound is the time at which the auditor sent the last
-/// read that did not return the written record. The upper bound is the time at which the auditor first observed the
-/// record. Without a watch, the audit misses changes between two reads. Without a watch, the audit also cannot decide
-/// whether a takeover was early, because the holder may have released the lock between two reads. A
-/// [`LockAuditor`](crate::LockAuditor) performs these reads.
+/// audit uses only its own clock, so wrong clocks of contenders have no effect. The audit computes a lower and an upper
+/// bound for the time of each write. The lower bound is the time at which the auditor sent the last read that did not
+/// return the written record. The upper bound is the time at which the auditor first observed the record. Without a
+/// watch, the audit misses changes between two reads, and cannot decide whether a takeover was early, because the
+/// holder may have released the lock between two reads. A [`LockAuditor`](crate::LockAuditor) performs the reads and
+/// the watch.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
@@ -96,14 +96,13 @@ impl Audit {
         self.summary.clone()
     }
 
-    /// Records that the watch has ended or may have missed a version of the lock. After this call, the audit relies
-    /// only on reads.
+    /// Records that the watch has ended or may have missed a version of the lock. The audit then relies only on reads.
     pub fn watch_is_down(&mut self) {
         self.is_watched = false;
     }
 
-    /// Records the result of a read of the lock. The argument `sent` is the time on the monotonic clock at which the
-    /// auditor sent the read. The argument `found` is `None` if the lock does not exist.
+    /// Records the result of a read of the lock. `sent` is the time on the monotonic clock at which the auditor sent
+    /// the read. `found` is `None` if the lock does not exist.
     pub fn read(&mut self, found: Option<&LockState>, sent: Duration, now: Now) -> Vec<Finding> {
         let version = found.map(|state| state.version.clone());
         if let Some(last) = self.last_read.take()
@@ -122,8 +121,8 @@ impl Audit {
         if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
     }
 
-    /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the audit expects the watch
-    /// to report each version of the lock. This expectation ends with a call of
+    /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the audit assumes that the
+    /// watch reports each version of the lock. The assumption ends with a call of
     /// [`watch_is_down`](Self::watch_is_down), or when two reads without a watch event between them return states that
     /// the watch has not reported.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {

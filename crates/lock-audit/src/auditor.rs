@@ -26,7 +26,7 @@ pub struct LockAuditor<L> {
     pub lock: L,
     /// The interval between two reads of the lock, by default one second. With a shorter interval, the auditor can
     /// determine the time of each write more precisely. For most findings, half of the electors' retry period is short
-    /// enough. With an interval of zero, the auditor does not pause between two reads.
+    /// enough. If the interval is zero, the auditor does not pause between two reads.
     pub period: Duration,
     /// The clocks for the interval between reads and for the times in findings.
     pub clocks: Arc<dyn Clocks>,
@@ -56,8 +56,8 @@ impl<L: Lock> LockAuditor<L> {
     }
 
     /// Observes the lock until the `stop` token is cancelled, and reports each finding immediately. The auditor logs
-    /// and retries failed reads and watches. The auditor misses changes between a failure and the next successful read
-    /// or watch.
+    /// and retries failed reads and watches, and misses changes between a failure and the next successful read or
+    /// watch.
     ///
     /// # Cancel safety
     ///

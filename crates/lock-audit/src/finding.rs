@@ -8,28 +8,28 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// A term began.
+    /// A leadership term began.
     Began {
         /// The holder.
         holder: String,
-        /// The number of holder changes that the record contains.
+        /// The transition count in the record, which is the number of holder changes.
         transitions: i32,
         /// The observed time without a leader before this term began, or `None` if it is unknown. If the last holder
-        /// did not release the lock, this time starts with its last renewal.
+        /// did not release the lock, the gap starts with the holder's last renewal.
         gap: Option<Duration>,
     },
-    /// A term ended.
+    /// A leadership term ended.
     Ended {
         /// The holder.
         holder: String,
-        /// How it ended.
+        /// How the term ended.
         end: AuditedEnd,
         /// The observed duration of the leadership term.
         lasted: Duration,
     },
     /// A contender acquired the lock too early, which is unsafe. The record of the previous holder had been unchanged
-    /// for less than its lease duration. Both holders may therefore have worked at the same time. The lock may have
-    /// been deleted between the two leadership terms.
+    /// for less than its lease duration. The previous and the new holder may have worked at the same time. The lock may
+    /// have been deleted between the two leadership terms.
     TakenEarly {
         /// The new holder.
         by: String,
@@ -74,8 +74,8 @@ pub enum Finding {
         /// The lease duration.
         of: Duration,
     },
-    /// The holder renews the lock more than once per second. client-go's candidates cannot distinguish such records,
-    /// and treat the lock as not renewed.
+    /// The holder renews the lock more than once per second. client-go's candidates cannot distinguish records that
+    /// were written in the same second, and treat the lock as not renewed.
     Invisible {
         /// The holder.
         holder: String,
@@ -94,21 +94,21 @@ pub enum Finding {
     Miscounted {
         /// The holder.
         holder: String,
-        /// The count before.
+        /// The transition count before the holder changed.
         before: i32,
-        /// The count now.
+        /// The transition count after the holder changed.
         now: i32,
     },
     /// The halves of a [`MultiLock`](pintle_leaderelect::MultiLock) have different holders, so no contender leads.
     Disagree,
     /// The record cannot be parsed, so no contender can lead.
     Malformed {
-        /// The reason.
+        /// The reason why the record cannot be parsed.
         why: String,
     },
 }
 
-/// How an observed term ended.
+/// How an observed leadership term ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuditedEnd {

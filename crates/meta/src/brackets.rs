@@ -2,8 +2,8 @@
 
 use wide::u8x64;
 
-/// Finds the end of a JSON object or array that arrives in chunks. `Brackets` only checks strings and brackets, because
-/// the decoder validates everything else. Use a new `Brackets` for each object or array.
+/// Finds the end of a JSON object or array that arrives in chunks. `Brackets` only checks strings and brackets. The
+/// decoder validates the JSON later. Use a new `Brackets` for each object or array.
 #[derive(Debug)]
 pub struct Brackets {
     depth: u32,
@@ -18,7 +18,7 @@ pub struct Brackets {
 /// The end of an object or array.
 #[derive(Debug, PartialEq)]
 pub struct End {
-    /// The number of bytes of the chunk that belong to the object or array.
+    /// The number of bytes at the start of the chunk that belong to the object or array.
     pub at: usize,
     /// Whether the brackets are balanced.
     pub shape: Shape,
@@ -32,7 +32,7 @@ pub enum Shape {
         /// The number of objects and arrays directly inside the outermost brackets.
         nested: u32,
     },
-    /// The last byte that was read is not allowed at its position.
+    /// The last byte that `Brackets` read is not allowed at its position.
     Invalid,
 }
 
@@ -54,8 +54,8 @@ impl Brackets {
     ///
     /// The text is invalid if it does not start with a bracket, if a string contains a control character, if an opening
     /// bracket follows a complete value, or if brackets are nested more than 10,000 levels deep. The check for opening
-    /// brackets finds an object that is cut off and followed by another object. If the object is cut off after a colon
-    /// or a comma, the check does not find it.
+    /// brackets detects an object that is cut off and followed by another object, unless the object is cut off after a
+    /// colon or a comma.
     pub fn read(&mut self, chunk: &[u8]) -> Option<End> {
         if self.depth == 0 && !matches!(chunk.first()?, b'{' | b'[') {
             return Some(End { at: 1, shape: Shape::Invalid });

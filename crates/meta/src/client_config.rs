@@ -45,8 +45,8 @@ pub struct ClientConfig {
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login. The client refreshes its tokens. If `token` or `basic` is also set, the client uses it
-    /// instead of the login.
+    /// An OpenID Connect login, whose tokens the client refreshes. If `token` or `basic` is also set, the client uses
+    /// `token` or `basic` instead of the login.
     pub oidc: Option<OidcConfig>,
     /// The credential plugins that [`exec`](Self::exec) may run. By default, all plugins are allowed.
     pub plugin_policy: PluginPolicy,
@@ -60,7 +60,7 @@ pub struct ClientConfig {
     /// The `User-Agent` header. If `None`, the name and version of the program are sent.
     pub user_agent: Option<String>,
     /// The maximum number of requests per second that the client sends. `None` and values of 0 or less disable the
-    /// limit. The default of client-go is 5 requests per second. The server may limit requests as well.
+    /// limit. The default of client-go is 5 requests per second. The server may also limit the requests of clients.
     pub qps: Option<f32>,
     /// The number of requests that the client may send in a burst before `qps` limits the rate. If `None`, the burst is
     /// 10 requests, as in client-go.
@@ -69,9 +69,10 @@ pub struct ClientConfig {
     /// timeout.
     pub timeout: Option<Duration>,
     /// The maximum size of one object in a list or a watch, in bytes. The client skips larger objects without buffering
-    /// them, and reports each as [`RawObject::Oversized`](crate::RawObject::Oversized). The other objects of the list
-    /// or watch are still delivered. An informer treats an oversized object like an object that cannot be decoded.
-    /// `None` means 16 MiB. etcd accepts up to 1.5 MiB per object, but aggregated API servers may store larger objects.
+    /// them, and reports each as [`RawObject::Oversized`](crate::RawObject::Oversized). The client still delivers the
+    /// other objects of the list or watch. An informer treats an oversized object like an object that cannot be
+    /// decoded. `None` means 16 MiB, because aggregated API servers may store larger objects than etcd, whose limit is
+    /// 1.5 MiB.
     pub max_object: Option<usize>,
 }
 
@@ -152,7 +153,7 @@ pub struct TlsClientConfig {
 }
 
 /// Certificates or keys as PEM text, or the path of a PEM file. The client reads a file again when it changes. `Debug`
-/// prints the path, but never the PEM text. Inline PEM text is erased from memory when a `PemSource` is dropped.
+/// prints the path, but never the PEM text. Dropping a `PemSource` erases inline PEM text from memory.
 #[derive(Clone)]
 pub enum PemSource {
     /// The PEM text.
@@ -189,7 +190,7 @@ pub struct BasicAuth {
     pub password: Secret,
 }
 
-/// A string that `Debug` never prints. The string is erased from memory when a `Secret` is dropped.
+/// A secret string. `Debug` never prints the string, and dropping the `Secret` erases it from memory.
 ///
 /// # Examples
 ///
@@ -223,8 +224,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A credential plugin, as defined by the API group `client.authentication.k8s.io`. The arguments and environment
-/// variables are erased from memory when an `ExecConfig` is dropped.
+/// A credential plugin, as defined by the API group `client.authentication.k8s.io`. Dropping an `ExecConfig` erases its
+/// arguments and environment variables from memory.
 #[derive(Clone)]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
@@ -238,7 +239,7 @@ pub struct ExecConfig {
     /// A hint for the user on how to install the program. If the program is missing, the error message contains this
     /// hint.
     pub install_hint: Option<String>,
-    /// Whether to pass cluster information, such as the server URL, to the program.
+    /// Whether to pass data about the cluster, such as the server URL, to the program.
     pub provide_cluster_info: bool,
     /// Additional cluster data for the program, from the extension `client.authentication.k8s.io/exec` of the cluster
     /// in the kubeconfig.
@@ -306,14 +307,14 @@ pub struct OidcConfig {
     /// The refresh token, which the client uses to request new id tokens. If `refresh_token` is `None`, the login ends
     /// when the id token expires.
     ///
-    /// Most issuers accept each refresh token only once. Therefore, clients in the same process share one login while
-    /// they use the same refresh token. The shared login uses the token store of the first client.
+    /// Most issuers accept each refresh token only once. Clients in the same process that use the same refresh token
+    /// therefore share one login. The shared login uses the token store of the first client.
     pub refresh_token: Option<Secret>,
     /// The certificate authorities that the client trusts to sign the issuer's certificate. If `None`, the client uses
     /// the operating system's certificate authorities.
     pub ca: Option<PemSource>,
     /// Stores new tokens, so that the program can use them after a restart. Most issuers accept each refresh token only
-    /// once, so the old refresh token is useless after a restart. If `None`, the client does not save new tokens.
+    /// once, so after a restart, a program needs the new tokens. If `None`, the client does not save new tokens.
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 
@@ -326,14 +327,13 @@ crate::debug_fields!(OidcConfig {
 pub trait TokenStore: Send + Sync {
     /// Replaces the stored tokens. `id_token` is empty if the issuer did not return an id token.
     ///
-    /// `store` may block. The client calls `store` on a separate thread, without holding a lock. For one login, the
-    /// client waits until a call of `store` has returned before it makes the next call. Requests wait until `store`
-    /// returns, for at most a few seconds.
+    /// `store` may block. The client calls `store` on a separate thread, without holding a lock. Calls of `store` for
+    /// one login do not overlap. Requests wait for `store` to return, but only for a few seconds.
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. After such an error, the client still uses the new tokens, and
-    /// retries `store` a few times.
+    /// Returns an error if the tokens cannot be stored. The client then still uses the new tokens, and retries `store`
+    /// a few times.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 

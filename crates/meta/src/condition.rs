@@ -43,8 +43,8 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-/// The `conditions` in the status of an object. The methods work like `meta.SetStatusCondition` and related functions
-/// in apimachinery.
+/// The `conditions` in the status of an object. The methods of `Conditions` work like `meta.SetStatusCondition` and
+/// related functions in apimachinery.
 ///
 /// # Examples
 ///
@@ -79,7 +79,7 @@ impl Conditions {
     /// Adds `condition`, or replaces the existing condition with the same type. Returns `true` if the conditions
     /// changed.
     ///
-    /// The transition time changes only if the status changes. If the status changes, the new transition time is
+    /// The transition time changes only if the status changes. The new transition time is
     /// `condition.last_transition_time`, or `now` if that field is `None`.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::status::{Reason, Status};
 
-/// An API request error. Every client implementation returns this type.
+/// The error of a failed API request, which every client returns.
 ///
 /// An `ApiError` contains the kind of failure, the request, the delay that the server requested, and whether the server
 /// may have executed the request. Informers, electors, recorders and controllers use these fields to decide whether to
@@ -80,8 +80,7 @@ pub enum ErrorKind {
     Unprocessed(Cause),
 }
 
-/// The cause of an [`ApiError`]. The message of the cause does not describe the request, because [`ApiError::request`]
-/// describes it.
+/// The cause of an [`ApiError`]. The message does not repeat the request, which is stored in [`ApiError::request`].
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// The method and URL of a request, for errors and logs. The URL does not contain user names, passwords, or the values
@@ -148,7 +147,7 @@ impl ApiError {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns `true` if the server may have executed this attempt or an earlier attempt. Only call this method for
+    /// Returns `true` if the server may have executed this attempt or an earlier attempt. Call this method only for
     /// write requests.
     ///
     /// After a 4xx status or status 501, the server has not executed this attempt. After other statuses of 500 or
@@ -189,14 +188,15 @@ impl ApiError {
         )
     }
 
-    /// Returns `true` for a 404 status: the object or the resource does not exist. A 404 status can also come from a
-    /// proxy. To check whether an object was deleted, use [`is_object_not_found`](Self::is_object_not_found) instead.
+    /// Returns `true` for a 404 status: the object or the resource does not exist. To check whether an object was
+    /// deleted, use [`is_object_not_found`](Self::is_object_not_found) instead, because a 404 status can also come from
+    /// a proxy.
     pub fn is_not_found(&self) -> bool {
         self.is(&[Reason::NotFound], 404)
     }
 
     /// Returns `true` if the API server reported that the object does not exist. Returns `false` for a 404 response
-    /// without a `Status` object, because this response may come from a proxy or from a server without this resource.
+    /// without a `Status` object, which may come from a proxy or from a server without the resource.
     pub fn is_object_not_found(&self) -> bool {
         self.is_not_found() && !self.is_unexpected_server_error()
     }
@@ -284,15 +284,15 @@ impl ApiError {
         self.is(&[Reason::Timeout], 504)
     }
 
-    /// Returns `true` for the reason `ServerTimeout`, like client-go's `IsServerTimeout`. A server returns the reason
-    /// `ServerTimeout` to ask the client to retry later.
+    /// Returns `true` for the reason `ServerTimeout`, with which a server asks the client to retry later. This method
+    /// corresponds to client-go's `IsServerTimeout`.
     pub fn is_server_timeout(&self) -> bool {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
     /// Returns `true` if the response did not contain a `Status` object, and the client derived the status from the
-    /// HTTP status code. A response without a `Status` probably comes from a proxy, not from the API server. This
-    /// method corresponds to client-go's `IsUnexpectedServerError`.
+    /// HTTP status code. A response without a `Status` probably comes from a proxy. This method corresponds to
+    /// client-go's `IsUnexpectedServerError`.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }

@@ -66,7 +66,7 @@ impl FromStr for GroupResource {
     }
 }
 
-/// The error for a string that cannot be parsed as `resource` or `resource.group`.
+/// The error when a string cannot be parsed as `resource` or `resource.group`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not a resource: expected \"resource\" or \"resource.group\"")]
 pub struct InvalidGroupResource {

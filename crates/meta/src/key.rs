@@ -12,7 +12,7 @@ use thiserror::Error;
 ///
 /// Cloning a key increments a reference count and does not allocate. Keys have the same order as their text form. Two
 /// keys are equal if they have the same namespace and the same name. As in client-go's `MetaNamespaceKeyFunc`, the uid
-/// is not part of the key. An object that is deleted and created again has the same key as before.
+/// is not part of the key, so an object that is deleted and created again keeps its key.
 ///
 /// # Examples
 ///
@@ -167,7 +167,7 @@ impl TryFrom<&String> for ObjectKey {
     }
 }
 
-/// The error for a string that cannot be parsed as `name` or `namespace/name`.
+/// The error when a string cannot be parsed as `name` or `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not an object key: expected \"name\" or \"namespace/name\"")]
 pub struct InvalidKey {

@@ -30,8 +30,8 @@
 //! - [`List`], [`WatchEvent`] and [`Status`] are responses of the server. [`ApiError`] describes a failed request.
 //! - [`ListWatch`] and [`ObjectApi`] are the client traits for informers, electors and recorders. [`ListWatch`]
 //!   delivers [`RawObject`]s. A source of decoded objects implements [`ObjectSource`] instead.
-//! - [`ClientConfig`] configures a client. `Debug` never prints a [`Secret`]. [`redacted_url`] and [`DecodeError`] remove secrets
-//!   from displayed text.
+//! - [`ClientConfig`] configures a client. `Debug` never prints the text of a [`Secret`]. [`redacted_url`] and [`DecodeError`]
+//!   remove secrets from displayed text.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

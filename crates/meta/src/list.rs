@@ -15,8 +15,8 @@ pub struct List<T> {
     /// The list metadata.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, sorted by key. A `null` is decoded as an empty list, because Go programs may encode empty lists
-    /// as `null`.
+    /// The objects, sorted by key. Because Go programs may encode an empty list as `null`, `null` is decoded as an
+    /// empty list.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
@@ -45,7 +45,7 @@ impl<'a, T> IntoIterator for &'a List<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The list's revision. A watch that starts at the list's revision sends all changes that happen after the list.
+    /// The list's revision. A watch that starts at this revision sends all changes after the list.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// An opaque token for requesting the next page. The last page has an empty token.

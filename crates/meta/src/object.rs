@@ -115,13 +115,13 @@ pub trait Resource: Object {
 }
 
 /// Read access to the metadata of an object. [`ObjectMeta`](crate::ObjectMeta) and the metadata types of other
-/// libraries implement this trait. A program can also implement it for its own, smaller metadata type.
+/// libraries implement this trait. To save memory, a program can implement it for a smaller metadata type.
 ///
-/// If the object lacks a field, the method for this field returns an empty value or 0.
+/// The method for a field that the object lacks returns an empty value or 0.
 ///
 /// # Examples
 ///
-/// A program that stores a million pods can save memory with a metadata type that has only the identity fields:
+/// For example, a program that stores a million pods can use a metadata type with only the identity fields:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -166,7 +166,7 @@ pub trait Resource: Object {
 pub trait Metadata {
     /// Returns the name.
     fn name(&self) -> &str;
-    /// Returns the namespace. The namespace is empty for a cluster-scoped object.
+    /// Returns the namespace, which is empty for a cluster-scoped object.
     fn namespace(&self) -> &str;
     /// Returns the uid.
     fn uid(&self) -> &str;

@@ -25,11 +25,11 @@ use crate::time::Time;
 /// # Cost
 ///
 /// The metadata of a typical pod takes at most 2,000 bytes in 31 allocations, including the `ObjectMeta` struct itself.
-/// The size was measured for a 7 KB pod with five labels, three annotations and one owner reference. The 3 KB of
-/// managed fields in this pod use no memory after decoding. The label and annotation maps take more than half of the
-/// memory. Each of these maps takes 544 bytes for up to eleven entries, not including the strings. For the same pod, a
-/// custom [`Metadata`] type with four fields takes at most 231 bytes. `tests/memory.rs` checks these limits with a
-/// counting allocator.
+/// The size was measured for a 7 KB pod with five labels, three annotations and one owner reference. The pod's 3 KB of
+/// managed fields use no memory after decoding. The label and annotation maps take more than half of the memory: each
+/// map takes 544 bytes for up to eleven entries, not including the strings. For the same pod, a custom [`Metadata`]
+/// type with four fields takes at most 231 bytes. `tests/memory.rs` checks these memory limits with a counting
+/// allocator.
 ///
 /// # Examples
 ///
@@ -72,8 +72,8 @@ pub struct ObjectMeta {
     /// The time at which the server created the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// The time at which the deletion was requested, plus the grace period. The server sets this field when a client
-    /// requests the deletion of the object.
+    /// The time at which the deletion was requested, plus the grace period. The server sets `deletionTimestamp` when a
+    /// client requests the deletion of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period in seconds, if the object is being deleted.
@@ -88,10 +88,10 @@ pub struct ObjectMeta {
     /// The object's owners. The garbage collector deletes the object once all of its owners have been deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// The finalizers. The server removes a deleted object only after this list has become empty.
+    /// The finalizers. The server removes a deleted object only after its list of finalizers has become empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Unknown fields. The map of unknown fields is boxed, because it is usually empty.
+    /// The unknown fields of the metadata. The map is boxed, because it is usually empty.
     #[serde(flatten)]
     pub other: Option<Box<BTreeMap<String, Value>>>,
 }
@@ -239,7 +239,7 @@ pub struct OwnerReference {
     /// The owner's name.
     #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
-    /// The owner's uid. If an object with the same name is created again, it has a different uid and is not the owner.
+    /// The owner's uid. A new object with the same name has a different uid and is not the owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub uid: String,
     /// Whether the owner is the controller of the dependent. At most one owner of an object is its controller.

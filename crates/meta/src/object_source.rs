@@ -17,7 +17,7 @@ use crate::seams::{ListPart, ListWatch};
 use crate::watch::WatchEvent;
 
 /// A source that provides the objects of one resource in decoded form, such as a test double or a system other than an
-/// API server. The adapter [`Encoded`] makes a [`ListWatch`] out of an `ObjectSource`.
+/// API server. The adapter [`Encoded`] turns an `ObjectSource` into a [`ListWatch`].
 ///
 /// # Cancel safety
 ///
@@ -114,7 +114,7 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// A page of a list whose items are all in memory.
+/// A list page whose items are all in memory.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 

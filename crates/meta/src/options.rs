@@ -37,9 +37,9 @@ pub struct ListOptions {
     /// How the server interprets the `resource_version` of this list request.
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// The list contains only objects for which the hash of a field is in a range (KEP-5866), for example
-    /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. Sharding requires Kubernetes 1.36
-    /// with the feature gate `ShardedListAndWatch`. Older servers ignore the selector and return all objects. An empty
-    /// `shard_selector` selects all objects.
+    /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. The selector requires Kubernetes
+    /// 1.36 with the feature gate `ShardedListAndWatch`. Older servers ignore the selector and return all objects. An
+    /// empty `shard_selector` selects all objects.
     pub shard_selector: String,
     /// The maximum number of objects in a page. 0 means no limit.
     pub limit: u32,
@@ -68,14 +68,14 @@ pub struct ListOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
     /// The watch reports only objects whose labels match this selector, as in [`ListOptions`]. The watch sends an added
-    /// event when an object starts to match the selector, and a deleted event when the object stops matching.
+    /// event when an object starts to match the selector, and a deleted event when an object stops matching it.
     pub label_selector: LabelSelector,
     /// The watch reports only objects whose fields match this selector, as in [`ListOptions`].
     pub field_selector: FieldSelector,
     /// The watch reports only objects for which the hash of a field is in a range, as in [`ListOptions`].
     pub shard_selector: String,
-    /// The revision after which the watch starts. The watch sends only events after this revision. If the revision is
-    /// empty or `"0"`, the watch first sends an added event for each existing object.
+    /// The revision after which the watch starts. If the revision is empty or `"0"`, the watch first sends an added
+    /// event for each existing object.
     pub resource_version: String,
     /// How the server interprets the `resource_version` of this watch request. A streaming list requires
     /// `NotOlderThan`.
@@ -85,7 +85,7 @@ pub struct WatchOptions {
     /// Whether the watch starts with a streaming list. In a streaming list, the server first sends all existing
     /// objects, followed by a bookmark event with the annotation `k8s.io/initial-events-end`.
     pub send_initial_events: bool,
-    /// The time after which the server ends the watch, in whole seconds. If `None`, the server selects the time.
+    /// The time after which the server ends the watch, in whole seconds. If `None`, the server chooses the time.
     pub timeout: Option<Duration>,
 }
 
@@ -131,7 +131,7 @@ pub struct WriteOptions {
     pub field_manager: String,
     /// How the server treats unknown and duplicate fields. If `None`, the server uses its default.
     pub field_validation: Option<FieldValidation>,
-    /// Whether the request takes over fields that other field managers own. Only apply patches support this option.
+    /// Whether the request takes over fields that other field managers own. Only apply patches support `force`.
     pub force: bool,
 }
 
@@ -259,8 +259,8 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. An apply patch must include all fields that the field manager wants to own. If the
-    /// manager owns a field and the patch omits this field, the server removes the field.
+    /// A server-side apply patch. An apply patch must include all fields that the field manager wants to own. The
+    /// server removes fields that the manager owns and the patch omits.
     Apply(Value),
     /// A JSON patch (RFC 6902): a list of operations.
     Json(Value),
@@ -281,7 +281,8 @@ impl Patch {
         }
     }
 
-    /// Returns the patch document as JSON. An apply patch is also valid as JSON, because its format is YAML.
+    /// Returns the patch document as JSON. JSON is also valid for apply patches, whose format is YAML, because JSON is
+    /// valid YAML.
     pub fn body(&self) -> &Value {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,

@@ -10,8 +10,8 @@ use crate::error::ApiError;
 use crate::key::ObjectKey;
 use crate::redacted::DecodeError;
 
-/// An object as JSON bytes, or a description if the object exceeds the size limit. `Debug` prints only the number of
-/// JSON bytes, because the object may be a Secret.
+/// An object as JSON bytes, or a description of an object that exceeds the size limit. `Debug` prints only the number
+/// of JSON bytes, because the object may be a Secret.
 ///
 /// # Examples
 ///
@@ -25,8 +25,8 @@ use crate::redacted::DecodeError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The bytes of the object. The bytes may be invalid UTF-8, invalid JSON, or a JSON value other than an object. In
-    /// each of these cases, [`decode`](Self::decode) returns an error.
+    /// The bytes of the object. [`decode`](Self::decode) returns an error if the bytes are invalid UTF-8, invalid JSON,
+    /// or a JSON value other than an object.
     Json(Bytes),
     /// An object that exceeds the size limit of the source. The source skips the oversized object and delivers all
     /// other objects.

@@ -73,10 +73,10 @@ macro_rules! debug_struct {
     (@value $self:ident $field:ident $value:expr) => { $value };
 }
 
-/// An error that occurred while decoding JSON. The message is taken from serde, but without the invalid value, because
-/// the value may be a secret. For example, the message is `invalid type: string, expected u32 at line 1 column 7`.
+/// An error that occurred while decoding JSON. The message is serde's message without the invalid value, which may be a
+/// secret. For example, the message is `invalid type: string, expected u32 at line 1 column 7`.
 ///
-/// The message of a manual `Deserialize` implementation is not changed, even if it quotes a value.
+/// Messages of manual `Deserialize` implementations are not changed, even if they quote a value.
 ///
 /// # Examples
 ///

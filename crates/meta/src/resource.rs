@@ -39,7 +39,7 @@ impl GroupVersion {
         slashes <= 1 && since < bytes.len()
     }
 
-    /// Returns the first part of the URL paths of this group and version, such as `/api/v1` or `/apis/apps/v1`.
+    /// Returns the URL path of this group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub fn path(&self) -> String {
         if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for GroupVersion {
     }
 }
 
-/// The error for a string that cannot be parsed as `version` or `group/version`.
+/// The error when a string cannot be parsed as `version` or `group/version`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not an API version: expected \"version\" or \"group/version\"")]
 pub struct InvalidGroupVersion {
@@ -204,7 +204,8 @@ impl ApiResource {
     ///
     /// # Panics
     ///
-    /// Panics if `api_version` is invalid. To avoid the panic, first parse untrusted input as a [`GroupVersion`].
+    /// Panics if `api_version` is invalid. To avoid a panic for untrusted input, parse the input as a [`GroupVersion`]
+    /// first.
     pub fn new(api_version: &str, kind: &str, plural: &str, scope: Scope) -> Self {
         let group_version = match api_version.parse() {
             Ok(parsed) => parsed,

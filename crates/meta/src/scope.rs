@@ -9,9 +9,9 @@ pub enum Scope {
     Namespaced,
 }
 
-/// A [`Scope`] that is known at compile time. The implementations are [`NamespaceScope`] and [`ClusterScope`].
-/// Trait bounds with these types make some methods available for one scope only. For example, a call with a
-/// namespace does not compile for a cluster-scoped kind.
+/// A [`Scope`] that is known at compile time. The implementations are [`NamespaceScope`] and [`ClusterScope`]. Some
+/// methods are available only for one of these scopes. For example, a call with a namespace does not compile for a
+/// cluster-scoped kind.
 pub trait ResourceScope: 'static {
     /// The [`Scope`] that this type represents.
     const SCOPE: Scope;

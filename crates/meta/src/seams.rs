@@ -17,8 +17,8 @@ use crate::watch::WatchEvent;
 /// Lists and watches the objects of one resource for a reflector, like client-go's `ListerWatcher`.
 ///
 /// Each `ListWatch` is fixed to one resource, and to one namespace or all namespaces. Selectors are part of the request
-/// options. Objects are delivered as JSON bytes, and the caller decodes them. Therefore, an object that is oversized or
-/// cannot be decoded does not affect the other objects. If a source provides decoded objects instead of JSON bytes,
+/// options. Objects are delivered as JSON bytes, and the caller decodes them, so that an object that is oversized or
+/// cannot be decoded does not affect other objects. If a source provides decoded objects instead of JSON bytes,
 /// implement [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
@@ -62,18 +62,19 @@ pub trait ListWatch: Send + Sync + 'static {
     /// cluster-scoped.
     fn namespace(&self) -> Option<&str>;
 
-    /// Requests one page of objects. The future completes once the server has accepted or rejected the request. For the
-    /// next page, call `list` again with the `continue` token of this page.
+    /// Requests one page of objects. The future completes once the server has accepted or rejected the request. To
+    /// request the next page, call `list` again with the `continue` token of this page.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;
 
     /// Opens a watch. The future completes once the server has accepted or rejected the request.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// A part of a list page. The items are in list order. The metadata is delivered once, before or after the items.
+/// A part of a list page. A page consists of its items in list order, with the list metadata once, before or after the
+/// items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
-    /// An object.
+    /// An item of the list.
     Item(RawObject),
     /// The list metadata, with the resourceVersion and the `continue` token.
     Metadata(ListMeta),

@@ -1,7 +1,7 @@
 //! Label and field selectors.
 //!
 //! Clients and servers share this implementation. The grammar, the error messages and the string form of selectors
-//! match `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
+//! match `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), except for three differences:
 //!
 //! - Selectors with the same requirements have the same string form, even if the requirements were added in different
 //!   orders. Parsing the string form returns an equal selector.
@@ -26,7 +26,7 @@ pub use label::{LabelRequirement, LabelSelector, SelectorOperator};
 pub use names::{is_dns_label, is_dns_part, is_dns_subdomain, label_key_faults, label_value_faults};
 pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
-/// The error for an invalid label or field selector. The message equals kube-apiserver's message.
+/// The error when a label or field selector is invalid, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct InvalidSelector {

@@ -8,8 +8,7 @@ use crate::list::ListMeta;
 use crate::null::{Few, is_default, or_empty};
 use crate::object_meta::TypeMeta;
 
-/// A response that contains a status instead of an object, for example because of an error. This type corresponds
-/// to Kubernetes' `metav1.Status`.
+/// A response without an object, usually an error, like Kubernetes' `metav1.Status`.
 ///
 /// # Examples
 ///
@@ -29,7 +28,7 @@ pub struct Status {
     /// The `apiVersion` and `kind`, which are `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// List metadata, which is usually empty. If the continue token of a request has expired, the metadata
+    /// List metadata, which is usually empty. If the continue token of a list request has expired, the metadata
     /// contains a new continue token.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,

@@ -22,8 +22,8 @@ pub struct MicroTime(pub Timestamp);
 
 impl Time {
     /// Returns the current time of the system clock. In a run of a `pintle_testkit::Kit`, this function returns the time
-    /// of the run's server instead, which advances with the paused clock. Threads that an operator starts, also with
-    /// `spawn_blocking`, still get the time of the system clock.
+    /// of the run's server instead, which advances with the paused clock. Threads that an operator starts, for example
+    /// with `spawn_blocking`, still get the time of the system clock.
     ///
     /// # Examples
     ///
@@ -42,7 +42,7 @@ impl Time {
         Self(now())
     }
 
-    /// Returns the time from `earlier` to this time, or zero if `earlier` is later.
+    /// Returns the duration from `earlier` to `self`, or zero if `earlier` is later than `self`.
     ///
     /// # Examples
     ///

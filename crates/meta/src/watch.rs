@@ -39,13 +39,13 @@ pub enum WatchEvent<T> {
     Modified(T),
     /// The object was deleted or no longer matches the selector. The event contains the last state of the object.
     Deleted(T),
-    /// The server has sent all events up to the revision of the bookmark.
+    /// A bookmark, which shows that the server has sent all events up to the bookmark's revision.
     Bookmark(Bookmark),
     /// The server ends the watch with this error.
     Error(Box<Status>),
 }
 
-/// A bookmark event, which shows that the server has sent all events up to the revision of the bookmark.
+/// A bookmark event, which shows that the server has sent all events up to the bookmark's revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The revision from which the next watch should start.
@@ -92,12 +92,12 @@ impl<T> WatchEvent<T> {
 
 impl WatchEvent<RawObject> {
     /// Parses a watch frame of the form `{"type": …, "object": …}`. The returned event shares the memory of the frame.
-    /// Only the objects in bookmark and error events are decoded.
+    /// This function decodes only the objects in bookmark and error events.
     ///
     /// # Errors
     ///
-    /// Returns an error if the frame is not JSON of this form, or if the event type is unknown. Invalid UTF-8 inside
-    /// the object is only detected when the object is decoded.
+    /// Returns an error if the frame is not JSON of this form, or if the event type is unknown. Invalid UTF-8 inside an
+    /// object is not detected until the object is decoded.
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The type of a watch event, like Kubernetes' `watch.EventType`. The types are written in upper case, such as `ADDED`.
+/// The type of a watch event, like Kubernetes' `watch.EventType`. The string form of an event type is in upper case,
+/// such as `ADDED`.
 ///
 /// # Examples
 ///

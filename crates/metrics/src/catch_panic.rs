@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::panic::catch;
 use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Wraps a metrics provider and catches its panics. A panic of the provider then affects only its metrics, and the component
+/// Wraps a metrics provider and catches its panics. A panic of the provider then stops only the metrics, and the component
 /// keeps working.
 ///
 /// After the first panic, `CatchPanic` reports the panic message, and no longer calls the provider and its instruments, except

@@ -1,7 +1,7 @@
 //! The metrics interface for all Pintle crates.
 //!
-//! A component creates its instruments with a provider. When the component is dropped, the provider removes its metric
-//! series.
+//! A component creates its instruments with a provider. When the component is dropped, the provider removes the
+//! component's metric series.
 //!
 //! ```
 //! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
@@ -47,17 +47,15 @@
 //!
 //! # Rules
 //!
-//! - **A series combines the values of its instruments.** Several components can have instruments for the same series,
-//!   for example two queues with the same name. The value of a gauge series is the sum of all gauges that have not been
+//! - **A series combines the values of its instruments.** Several components, such as two queues with the same name,
+//!   can have instruments for the same series. The value of a gauge series is the sum of all gauges that have not been
 //!   dropped. A counter or histogram series includes the values of dropped instruments until its last instrument is
-//!   dropped. If dropped instruments did not count, the value of a counter could decrease, which Prometheus interprets
-//!   as a reset.
+//!   dropped, because Prometheus interprets a decrease of a counter as a reset.
 //! - **Without a provider, nothing is recorded.** A component stores its instruments in an `Option`.
 //! - **A component may use its instruments while it holds locks.** Instruments must not block, and must not call back
 //!   into the component. The provider reads pulled gauges while it holds no lock, so the function of a gauge may lock
 //!   the component.
-//! - **A provider is user code.** A component that must survive panics of its provider wraps the provider in
-//!   [`CatchPanic`].
+//! - **A provider is user code.** Components that must survive panics of the provider wrap it in [`CatchPanic`].
 //! - **Metric names match client-go and controller-runtime** if these libraries have the same metric.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

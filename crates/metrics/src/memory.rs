@@ -42,15 +42,15 @@ pub struct InMemoryProvider {
 /// A snapshot of a metric series.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The metric.
+    /// The description of the metric.
     pub metric: &'static Metric,
     /// The label values, in the order of [`Metric::labels`].
     pub labels: Vec<String>,
-    /// The value.
+    /// The value of the series when the snapshot was taken.
     pub value: Value,
 }
 
-/// A series' value.
+/// The value of a series.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {

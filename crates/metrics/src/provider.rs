@@ -49,20 +49,21 @@ impl Metric {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// The number of events, in a metric whose name ends in `_total`.
+    /// A number of events. The name of such a metric ends in `_total`.
     Counter,
-    /// A current amount. The value of a series is the sum over its instruments.
+    /// A current amount, such as a queue length. The value of a gauge series is the sum over its instruments.
     Gauge,
-    /// A value that a function returns, such as the age of the oldest item. The value of a series is the
-    /// maximum over its instruments, or 0 if all of them are negative.
+    /// A value that a function returns, such as the age of the oldest item. The value of a series is the maximum over
+    /// its instruments, and at least 0.
     MaxGauge,
-    /// A distribution of values. Buckets with these upper bounds, in ascending order, count the values. An additional
-    /// bucket counts the values above the last bound.
+    /// A distribution of values. The variant contains the upper bounds of the buckets, in ascending order. An
+    /// additional bucket counts the values above the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Creates instruments, which the caller owns. Dropping a gauge removes its value from the series. Dropping a counter or
-/// histogram keeps its values in the series. The provider removes a series when its last instrument is dropped.
+/// Creates instruments, which are owned by the caller. Dropping a gauge removes its value from the series. Dropping a
+/// counter or histogram keeps its values in the series. The provider removes a series when its last instrument is
+/// dropped.
 ///
 /// In all methods, `labels` contains one value for each label, in the order of [`Metric::labels`].
 ///
@@ -97,7 +98,7 @@ pub trait Provider: Debug + Send + Sync {
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge whose value is read by calling `read`. Scrapes that start after the returned guard is dropped do
+    /// Registers a gauge whose value is the result of `read`. Scrapes that start after the returned guard is dropped do
     /// not call `read`. A scrape that is already running may still call `read`.
     ///
     /// The provider holds no lock while it calls or drops `read`, so `read` may lock the component.
@@ -107,7 +108,7 @@ pub trait Provider: Debug + Send + Sync {
 /// A function that returns the current value of a gauge.
 pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 
-/// Counts events.
+/// An instrument that counts events.
 ///
 /// # Examples
 ///

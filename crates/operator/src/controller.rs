@@ -29,8 +29,8 @@ use crate::{Result, names};
 /// A controller for objects of type `K`. The controller is connected to a cluster when a [`Manager`](crate::Manager)
 /// runs it.
 ///
-/// [`Controller::new`] returns a [`ControllerBuilder`], and [`reconcile`](ControllerBuilder::reconcile) finishes the
-/// builder.
+/// [`Controller::new`] returns a [`ControllerBuilder`]. [`ControllerBuilder::reconcile`] returns the finished
+/// controller.
 ///
 /// # Examples
 ///
@@ -105,7 +105,7 @@ pub trait FinishedController {
     /// The type of the reconciled objects.
     type Kind: Resource + Serialize + DeserializeOwned;
 
-    /// Returns the controller.
+    /// Returns the finished controller.
     fn finished(self) -> Controller<Self::Kind>;
 }
 
@@ -207,11 +207,11 @@ impl<K: Resource> ControllerBuilder<K> {
 
     /// Reconciles only objects whose labels match `selector`. The selector is used only for the reconciled kind.
     ///
-    /// If an object loses the labels, it still exists, so [`gone`](Self::gone) is not called. If such an object has the
-    /// controller's [finalizer](Self::finalizer), the controller reads it once a minute. When an object without the
-    /// labels is being deleted, the controller cleans up and removes the finalizer. After a restart, the controller
-    /// does not know the objects that have lost the labels. Controllers with different selectors must use different
-    /// finalizers.
+    /// If an object loses the labels, it still exists, so [`gone`](Self::gone) is not called. If an object without the
+    /// labels has the controller's [finalizer](Self::finalizer), the controller reads the object once a minute. When an
+    /// object without the labels is being deleted, the controller cleans up and removes the finalizer. After a restart,
+    /// the controller does not know the objects that have lost the labels. Controllers with different selectors must
+    /// use different finalizers.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = selector;
         self
@@ -233,7 +233,7 @@ impl<K: Resource> ControllerBuilder<K> {
     ///
     /// # Examples
     ///
-    /// This controller does not cache Secrets that belong to others:
+    /// This controller caches only Secrets with the label `app=website`:
     ///
     /// ```
     /// use pintle_meta::{InvalidSelector, ObjectMeta};
@@ -286,10 +286,10 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches objects of type `T`. When an object of type `T` changes, the controller reconciles its controller owner.
-    /// This method is required for types that the controller writes with [`apply`](Context::apply) or
-    /// [`create`](Context::create). [`watches`](Self::watches) and [`reads`](Self::reads) are not sufficient for
-    /// applies and creates.
+    /// Caches objects of type `T`. When an object of type `T` changes, the controller reconciles the owner in the
+    /// object's controller reference. This method is required for types that the controller writes with
+    /// [`apply`](Context::apply) or [`create`](Context::create). [`watches`](Self::watches) and [`reads`](Self::reads)
+    /// are not sufficient for applies and creates.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.used.insert(TypeId::of::<T>());
         self.steps.push(Box::new(|engine, binding| {
@@ -311,7 +311,7 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches objects of type `T`. Passes each change to `handler`, which returns the keys to reconcile. For an update,
-    /// the handler can compare the old and the new object. If one object is enough to find the keys, use
+    /// the handler can compare the old and the new object. If the keys can be found without comparing two states, use
     /// [`watches`](Self::watches).
     ///
     /// # Examples

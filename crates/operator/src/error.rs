@@ -53,7 +53,7 @@ pub enum OperatorError {
     NotEstablished {
         /// The CustomResourceDefinition's name.
         name: String,
-        /// How long the manager waited, in seconds.
+        /// The time that the manager waited, in seconds.
         seconds: u64,
         /// The false conditions of the definition with their messages, or the version that the server does not list.
         reason: String,

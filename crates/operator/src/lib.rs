@@ -34,8 +34,8 @@
 //! - A [`Controller`] reconciles objects of one kind. A manager connects the controller to a cluster.
 //! - A [`Context`] gives a reconciler access to cached reads, writes, conditions and Events.
 //! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader
-//!   election. The manager also serves probes and metrics, and stops on a signal. In addition, a manager can run
-//!   [controllers in other clusters](Manager::controller_in) and [distribute objects among replicas](Manager::sharded).
+//!   election. The manager also serves probes and metrics, and stops on a signal. A manager can also run [controllers
+//!   in other clusters](Manager::controller_in) and [distribute objects among replicas](Manager::sharded).
 //! - [`Manager::status`] explains why a key is queued, and returns the number of keys in each queue.
 //!
 //! # Writers that undo each other
@@ -46,22 +46,22 @@
 //! once per minute.
 //!
 //! - [`Context::apply`] and [`Context::apply_status`] count the fields that they revert.
-//! - Writes outside of these two methods are detected if they use the controller's [field
-//!   manager](Context::field_manager). If this controller has changed an object within the last minute, it counts the
-//!   reconciliations that are caused by another writer's change to the same object. On the fifth such reconciliation in
-//!   a minute, the controller reads the object before and after the reconciliation. The controller reports the fields
-//!   that the reconciliation takes from the other writer. Nothing is reported if the two writers change different
-//!   fields.
+//! - Writes that do not use [`Context::apply`] or [`Context::apply_status`] are detected if they use the controller's
+//!   [field manager](Context::field_manager). If this controller has changed an object within the last minute, it
+//!   counts the reconciliations that are caused by another writer's change to the same object. On the fifth such
+//!   reconciliation in a minute, the controller reads the object before and after the reconciliation. The controller
+//!   reports the fields whose ownership the reconciliation takes from the other writer. The controller reports nothing
+//!   if the two writers change different fields.
 //! - Outside of `apply`, a writer is not detected if it removes fields, deletes the object, or uses the `scale`
 //!   subresource ([`ResourceEvent::writer`](pintle_informer::ResourceEvent::writer) is `None`). A conflict is also not
-//!   detected if the key had more than eight other causes since the controller's own change.
+//!   detected if the key has had more than eight other causes since the controller's own change.
 //!
 //! # Guarantees
 //!
 //! - [`Context::apply`] sends no request if the object equals the last applied object of this leadership term, and the
 //!   cached object still has all applied fields.
-//! - Reads through the context reflect the controller's own writes, even before the watch delivers them. This guarantee
-//!   covers up to 65,536 undelivered writes, and ends one minute after a write.
+//! - Reads through the context reflect the controller's own writes, even before the watch delivers them. The guarantee
+//!   for reads covers up to 65,536 undelivered writes, and ends one minute after a write.
 //! - A replica never replaces the CustomResourceDefinition of a newer build: see [`Manager::install`].
 //! - The context sends writes only while this replica is the leader. Writes in flight are dropped when the leadership
 //!   term ends.

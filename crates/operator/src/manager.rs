@@ -116,7 +116,7 @@ type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
 
 impl Manager {
     /// Creates a manager for the cluster from the kubeconfig. Without a kubeconfig, the pod's service account is used.
-    /// Creating a manager reads files but sends no requests.
+    /// This function reads files but sends no requests.
     ///
     /// # Errors
     ///
@@ -146,8 +146,9 @@ impl Manager {
     }
 
     /// Creates a manager for an existing `Cluster`, for example an embedded cluster. The caller, and not the manager,
-    /// must shut down the cluster. The cluster's user agent and metrics provider are not changed, so
-    /// [`serve`](Self::serve) shows no metrics of the client. To show them, use [`connect`](Self::connect).
+    /// must shut down the cluster. The cluster's user agent and metrics provider are not changed, so the metrics that
+    /// [`serve`](Self::serve) exposes do not include the client's metrics. To include the client's metrics, use
+    /// [`connect`](Self::connect).
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }
@@ -304,8 +305,8 @@ impl Manager {
     /// until the resource exists. While the manager or a controller waits, the readiness check names the resource, and
     /// a warning is logged once a minute.
     ///
-    /// Each replica installs the definition. During an upgrade, two builds may therefore install different definitions.
-    /// The manager stores your [package version](CustomResourceDefinition::package_version) in an annotation of the
+    /// Each replica installs the definition. During an upgrade, two builds may install different definitions. The
+    /// manager stores your [package version](CustomResourceDefinition::package_version) in an annotation of the
     /// definition, and compares it with the version of the installed definition:
     ///
     /// - If this build has a higher version, it replaces the installed definition.
@@ -390,8 +391,8 @@ impl Manager {
     }
 
     /// Runs a service only while this replica is the leader. Without leader election, the service runs while the
-    /// manager runs. The manager drops the service when the leadership term ends. In the next term, the service is
-    /// started again. When the manager stops, it cancels the token of the service, and the service should end. If the
+    /// manager runs. The manager drops the service when the leadership term ends. In the next term, the manager starts
+    /// the service again. When the manager stops, it cancels the service's token to ask the service to end. If the
     /// service returns an error or panics, the manager restarts it with backoff.
     ///
     /// # Examples
@@ -436,12 +437,12 @@ impl Manager {
     /// tracing subscriber: see [`init_tracing`].
     ///
     /// Signals are handled on a separate thread, so they work even if all threads of the runtime are blocked. Blocking
-    /// work, such as in `spawn_blocking`, can keep the process alive after `main` has returned. Therefore, the process
-    /// exits with code 1 if it still runs after the [shutdown timeout](Self::shutdown_timeout) plus a margin. The
-    /// margin is one tenth of the timeout, but at most 2 s, plus 1.5 s. The timeout starts when the signal arrives.
-    /// After a failure, the timeout starts when this method returns. If a program continues after a failure, it must
-    /// call this method on another manager before the timeout and the margin have elapsed. If the program does other
-    /// work after the manager has stopped, use [`run`](Self::run) instead of this method.
+    /// work, such as in `spawn_blocking`, can keep the process alive after `main` has returned. The process exits with
+    /// code 1 if it still runs after the [shutdown timeout](Self::shutdown_timeout) plus a margin. The margin is one
+    /// tenth of the timeout, but at most 2 s, plus 1.5 s. The timeout starts when the signal arrives. After a failure,
+    /// the timeout starts when this method returns. If a program continues after a failure, it must call this method on
+    /// another manager before the timeout and the margin have elapsed. If the program does other work after the manager
+    /// has stopped, use [`run`](Self::run) instead of this method.
     ///
     /// # Errors
     ///

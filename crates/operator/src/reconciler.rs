@@ -94,20 +94,22 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for [`reconcile`](Self::reconcile), the controller may drop the future, and retries the key after an error.
+    /// After an error, the controller retries the key with backoff. The controller may also drop the future, as
+    /// described for [`reconcile`](Self::reconcile).
     fn cleanup(&self, _object: Arc<K>, _cx: Context<K>) -> impl Future<Output = Result<Cleanup>> + Send {
         async { Ok(Cleanup::Done) }
     }
 
     /// Handles an object that no longer exists, for example to clean up in-memory state. For reliable cleanup, use a
-    /// finalizer. This method may be called several times for the same deletion, and for keys that never existed. The
-    /// method is not called for an object that exists but is not cached. Before the call, the controller therefore
-    /// reads the object's metadata from the server, unless the watch has reported the deletion. The read requires the
-    /// permission `get`. The default implementation does nothing.
+    /// finalizer. `gone` may be called several times for the same deletion, and for keys that never existed. `gone` is
+    /// not called for an object that exists but is not cached. Before the controller calls `gone`, it reads the
+    /// object's metadata from the server, unless the watch has reported the deletion. The read requires the permission
+    /// `get`. The default implementation does nothing.
     ///
     /// # Errors
     ///
-    /// As for [`reconcile`](Self::reconcile), the controller may drop the future, and retries the key after an error.
+    /// After an error, the controller retries the key with backoff. The controller may also drop the future, as
+    /// described for [`reconcile`](Self::reconcile).
     fn gone(&self, _key: ObjectKey, _cx: Context<K>) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }

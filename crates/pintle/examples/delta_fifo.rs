@@ -1,8 +1,7 @@
 //! A `DeltaFIFO` whose known objects are in an `Indexer`, as in an informer. A producer adds objects to the queue, and
 //! a consumer updates the indexer.
 //!
-//! The final list does not contain an object that is still in the indexer. The queue therefore delivers a deletion of
-//! the missing object.
+//! One object in the indexer is missing from the last list, so the queue delivers a deletion of this object.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::{Arc, RwLock};

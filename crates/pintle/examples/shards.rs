@@ -1,5 +1,4 @@
-//! Replicas that distribute objects among themselves with shards. Each object belongs to one shard, and each shard has
-//! one leader.
+//! Uses shards to distribute objects among replicas. Each object belongs to one shard, and each shard has one leader.
 //!
 //! Two replicas divide six shards. When one replica stops, the other replica immediately takes over its shards.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]

@@ -48,9 +48,9 @@
 //! }
 //! ```
 //!
-//! This example requires the feature `k8s-openapi` and the crates k8s-openapi, schemars, serde with `derive`, and tokio
-//! with `macros` and `rt-multi-thread`. The `examples` directory contains an example for each task. All examples run
-//! without a cluster. `cargo xtask new-operator` creates a new operator project.
+//! The example above requires the feature `k8s-openapi` and the crates k8s-openapi, schemars, serde with `derive`, and
+//! tokio with `macros` and `rt-multi-thread`. The `examples` directory contains an example for each task. All examples
+//! run without a cluster. `cargo xtask new-operator` creates a new operator project.
 //!
 //! # Main types
 //!
@@ -96,9 +96,9 @@
 //! | `mgr.Start(ctrl.SetupSignalHandler())` | [`operator::Manager::run_until_signal`], [`run`](operator::Manager::run) |
 //! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile) |
 //! | `WithEventFilter`, `builder.WithPredicates(predicate.…)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`]. The default ignores changes of the status |
-//! | `MaxConcurrentReconciles`, `RateLimiter`, `CacheSyncTimeout` | [`operator::ControllerBuilder::concurrency`], [`config`](operator::ControllerBuilder::config). The default waits for missing kinds and clusters, and shows them in the readiness |
+//! | `MaxConcurrentReconciles`, `RateLimiter`, `CacheSyncTimeout` | [`operator::ControllerBuilder::concurrency`], [`config`](operator::ControllerBuilder::config). By default, a controller waits for missing kinds and clusters, and the readiness check names them |
 //! | `cache.Options.ByObject`, `DefaultNamespaces` | [`operator::ControllerBuilder::labels`], [`fields`](operator::ControllerBuilder::fields), [`labels_of`](operator::ControllerBuilder::labels_of) for other kinds, [`namespace`](operator::ControllerBuilder::namespace) |
-//! | `Reconcile(ctx, req ctrl.Request)` | [`operator::Reconciler`]: it gets the object. [`gone`](operator::Reconciler::gone) gets the key of an object that no longer exists |
+//! | `Reconcile(ctx, req ctrl.Request)` | [`operator::Reconciler`]: it receives the object. [`gone`](operator::Reconciler::gone) receives the key of an object that no longer exists |
 //! | `ctrl.Result{}`, `Result{RequeueAfter: d}`, an error, `reconcile.TerminalError` | [`controller::Action::await_change`], [`requeue_after`](controller::Action::requeue_after), an error, [`controller::ReconcileError::terminal`] |
 //! | `client.Client`: `Get`, `List`; `mgr.GetAPIReader()` | [`operator::Context::get`], [`list`](operator::Context::list), [`get_in`](operator::Context::get_in); [`get_live`](operator::Context::get_live) |
 //! | `client.Reader` | [`Reader`](pintle_cluster::Reader): [`Cluster::reader`], [`Cluster::live_reader`] |
@@ -165,8 +165,8 @@
 //! | `watcher(…).reflect(…)`, then `touched_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
 //! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile); a [`Manager`](operator::Manager) runs it |
 //! | `watcher::Config::default().labels(…).fields(…)` for a controller | [`operator::ControllerBuilder::labels`], [`fields`](operator::ControllerBuilder::fields); for other kinds [`labels_of`](operator::ControllerBuilder::labels_of) |
-//! | `reconcile(Arc<K>, Arc<Ctx>)` | the same with a [`operator::Context`]; your own state goes into a type that implements [`operator::Reconciler`] |
-//! | `error_policy`, `Action::requeue` on errors | an error is retried with back-off: [`controller::ReconcileError`]; the delays: [`controller::ControllerConfig::queue`] |
+//! | `reconcile(Arc<K>, Arc<Ctx>)` | the same with an [`operator::Context`]; to keep your own state, implement [`operator::Reconciler`] for a type |
+//! | `error_policy`, `Action::requeue` on errors | an error is retried with backoff: [`controller::ReconcileError`]; [`controller::ControllerConfig::queue`] sets the delays |
 //! | `Action::requeue`, `Action::await_change` | [`controller::Action::requeue_after`], [`controller::Action::await_change`] |
 //! | `predicate_filter(predicates::generation)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`] |
 //! | `controller::Config::concurrency`, `debounce` | [`operator::ControllerBuilder::concurrency`]; no debounce: keys are deduplicated |
@@ -254,15 +254,15 @@ facade! {
     workqueue: pintle_workqueue;
 }
 
-/// The `k8s-openapi` version that this crate uses. Your program must also depend on `k8s-openapi`, and enable its
-/// feature for a Kubernetes release.
+/// The `k8s-openapi` version that this crate uses. Your program must also depend on `k8s-openapi`, and enable one of
+/// its version features, such as `v1_37`.
 #[cfg(feature = "k8s-openapi")]
 pub use k8s_openapi;
 /// The `prometheus-client` version that this crate uses.
 #[cfg(feature = "prometheus-client")]
 pub use prometheus_client;
 
-/// The repository's docs folder.
+/// The pages in the repository's `docs` directory.
 #[cfg(pintle_docs)]
 pub mod _documentation {
     #[doc = include_str!("../../../docs/ARCHITECTURE.md")]

@@ -6,12 +6,12 @@ use crate::jitter::{Jitter, scale};
 
 /// Computes increasing delays for the retries of an operation. The delays start over after a success.
 ///
-/// This type corresponds to client-go's `wait.Backoff` and `BackoffManager`, but is reset differently. A `Backoff` only
-/// computes delays, and does not sleep or read a clock.
+/// A `Backoff` only computes delays, and does not sleep or read a clock. This type corresponds to client-go's
+/// `wait.Backoff` and `BackoffManager`, but is reset differently.
 ///
 /// Callers [reset](Backoff::reset) the backoff after a success. client-go's manager instead resets itself after a
-/// period without a failure, such as two minutes. Until this period ends, client-go's delays stay long even after a
-/// success. If each attempt takes longer than the period, client-go's delays never increase.
+/// period without failures, such as two minutes. In client-go, the delays therefore stay long after a success, and
+/// never increase if each attempt takes longer than the period.
 ///
 /// # Examples
 ///
@@ -52,8 +52,7 @@ pub struct BackoffConfig {
     pub jitter: f64,
     /// The delay stops increasing after this many failures. By default, `steps` does not limit the delay.
     pub steps: u32,
-    /// The maximum `Retry-After`. The backoff reduces longer `Retry-After` values to this maximum. The default is 10
-    /// minutes.
+    /// The maximum `Retry-After`. Longer `Retry-After` values are reduced to this maximum. The default is 10 minutes.
     pub longest_retry_after: Duration,
 }
 
@@ -76,8 +75,9 @@ impl Backoff {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
 
-    /// Returns how long to wait after a failure. The delay is at least `retry_after`, but `retry_after` is limited to
-    /// the configured maximum. `retry_after` only affects the returned delay, and not the delays of later failures.
+    /// Returns how long to wait after a failure. The delay is at least `retry_after`, which is limited to [the
+    /// configured maximum](BackoffConfig::longest_retry_after). `retry_after` does not affect the delays of later
+    /// failures.
     pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = self.delay;
         if self.steps > 0 && self.config.factor > 1.0 {
@@ -88,7 +88,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
-    /// Resets the backoff to its first delay. Call this method after every success.
+    /// Resets the backoff to the first delay. Call this method after every success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

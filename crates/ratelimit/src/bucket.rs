@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 /// A token bucket that gains `qps` tokens per second, up to `burst` tokens. The bucket starts full.
 ///
-/// The bucket uses saturating integer arithmetic. Therefore, rounding errors do not accumulate, and high rates and long
-/// pauses do not overflow. If a caller passes an earlier time than a previous call did, the bucket uses the latest time
-/// of all calls.
+/// The bucket uses saturating integer arithmetic, so that rounding errors do not accumulate, and high rates and long
+/// pauses do not overflow. If a caller passes a time that is earlier than in a previous call, the bucket uses the
+/// latest time of all calls.
 ///
 /// - If `qps` is infinite or above 10^18, a token is always available, with any `burst`.
-/// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and never gains another one.
+/// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and gains no more tokens.
 /// - If `burst` is 0 and `qps` is finite, the bucket never has a token.
 ///
 /// # Examples
@@ -62,7 +62,7 @@ impl TokenBucket {
         Self { qps, burst, per_nano, level: i128::from(burst) * ONE, at: None }
     }
 
-    /// Returns the configured rate.
+    /// Returns the configured rate, in tokens per second.
     pub fn qps(&self) -> f64 {
         self.qps
     }
@@ -72,7 +72,7 @@ impl TokenBucket {
         self.burst
     }
 
-    /// Takes a token if one is currently available.
+    /// Takes a token and returns `true` if a token is currently available.
     pub fn try_accept(&mut self, now: Instant) -> bool {
         let accepted = self.wait_for_one(now).is_zero();
         if accepted {
@@ -91,8 +91,7 @@ impl TokenBucket {
         wait
     }
 
-    /// Returns a [reserved](Self::reserve) token to the bucket. After this call, the reservation no longer delays other
-    /// callers.
+    /// Returns a [reserved](Self::reserve) token to the bucket. The reservation then no longer delays other callers.
     pub fn give_back(&mut self) {
         if self.per_nano.is_some() {
             self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);

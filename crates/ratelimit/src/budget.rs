@@ -1,4 +1,4 @@
-//! A cooperative budget, which makes tasks yield even if their futures are always ready.
+//! A cooperative budget that makes tasks yield even if their futures are always ready.
 
 use std::cell::Cell;
 use std::mem::take;
@@ -16,9 +16,9 @@ const LIMIT: u32 = if cfg!(any(pintle_loom, pintle_shuttle)) { u32::MAX } else {
 
 /// Makes a task yield after `LIMIT` ready polls. All budgets on a thread share one counter of ready polls.
 ///
-/// A task may poll several futures, for example in a `select!`. Therefore, a pending poll does not reset the counter.
-/// When the counter reaches the limit, a budget returns `Pending`. When the same budget is polled again or dropped, it
-/// resets the counter.
+/// When the counter reaches the limit, a budget returns `Pending`. The counter is reset when the same budget is polled
+/// again or dropped. A pending poll does not reset the counter, because a task may poll several futures, for example in
+/// a `select!`.
 #[derive(Debug, Default)]
 pub struct Budget {
     is_refused: bool,

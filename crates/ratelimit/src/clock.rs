@@ -47,17 +47,17 @@ pub trait Clock: Send + Sync + 'static {
 
 /// A [`Clock`] that can also wake tasks, so that async code can wait for a deadline.
 ///
-/// A timer must not call wakers while it holds a lock that its other methods also acquire. A waker may read the clock
-/// or create a sleep, which would deadlock.
+/// A timer must not call wakers while it holds a lock that its other methods also acquire, because a waker that reads
+/// the clock or creates a sleep would deadlock.
 pub trait Timer: Clock {
     /// Returns a future that completes once [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
-    /// Returns a timer of the current executor that can be used on any thread.
+    /// Returns a timer that is bound to the current executor and can be used on any thread.
     ///
     /// A work queue calls this method when a task begins to wait. Later, any thread that adds a key or calls the waker
-    /// of an earlier sleep may create and poll the queue's sleeps. Therefore, polling the sleep must not depend on the
-    /// cooperative budget of the task that is currently running on this thread.
+    /// of an earlier sleep may create and poll a sleep of the returned timer. Polling the sleep must therefore not
+    /// depend on the cooperative budget of the task that is running on the polling thread.
     ///
     /// The default implementation returns `None`, which means that `self` can be used on any thread. Override this
     /// method if [`sleep_until`](Self::sleep_until) needs the context of an executor.
@@ -74,11 +74,10 @@ pub trait Timer: Clock {
     }
 
     /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. Returns `Pending` if
-    /// the budget is exhausted and the task must yield. If the budget is exhausted, the executor wakes the task again
-    /// later.
+    /// the budget is exhausted and the task must yield. The executor wakes the yielding task again later.
     ///
-    /// The default implementation returns `None`, which means that the executor has no budget. Without a budget,
-    /// a work queue and a throttle make their tasks yield at regular intervals.
+    /// The default implementation returns `None`, which means that the executor has no budget. If an executor has no
+    /// budget, work queues and throttles make their tasks yield at regular intervals.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         let _ = cx;
         None

@@ -40,10 +40,10 @@ pub struct ItemBackoffConfig {
     pub base: Duration,
     /// The maximum duration of each backoff after the first.
     pub cap: Duration,
-    /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0.
-    /// A negative or NaN fraction disables jitter.
+    /// The maximum jitter to add to the next backoff, as a fraction of the current backoff. The default is 0. A
+    /// negative or NaN fraction disables jitter.
     pub jitter: f64,
-    /// The entry of an ID expires if it has not been updated for this time. The default is `None`, which means twice
+    /// The time after the last update of an entry at which the entry expires. The default is `None`, which means twice
     /// the `cap`.
     pub expire_after: Option<Duration>,
 }
@@ -66,7 +66,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         Self { config, jitter: Jitter::new(seed), entries: HashMap::new() }
     }
 
-    /// Returns the current backoff of `id`, even if its entry has expired. Returns zero if `id` has no entry.
+    /// Returns the current backoff of `id`, even if the entry of `id` has expired. Returns zero if `id` has no entry.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
     where
         K: Borrow<Q>,
@@ -74,7 +74,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
     }
 
-    /// Increases the backoff of `id` after a failure at `event`. The increased backoff starts at `now`.
+    /// Increases the backoff of `id` after a failure at time `event`. The increased backoff starts at `now`.
     pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
         let ItemBackoffConfig { base, cap, jitter, .. } = self.config;
         let id = id.into();

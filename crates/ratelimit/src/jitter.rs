@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A source of random pauses. Random pauses keep many retries from happening at the same time. Equal seeds produce
-/// equal pauses.
+/// A source of random pauses, which keep many retries from happening at the same time. Equal seeds produce equal
+/// pauses.
 ///
 /// # Examples
 ///

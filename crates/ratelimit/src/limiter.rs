@@ -21,8 +21,8 @@ use crate::bucket::TokenBucket;
 /// code that stores the failures.
 ///
 /// [`delay`](RateLimiter::delay) computes a delay without side effects. The owner calls [`charge`](RateLimiter::charge)
-/// and increments the failure count only if the retry takes effect. A retry has no effect if an earlier retry of the
-/// same item is pending, so the owner does not have to count it.
+/// and increments the failure count only if the retry takes effect. If an earlier retry of the same item is pending, a
+/// later retry has no effect, so the owner does not have to count it.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ pub trait RateLimiter<K: ?Sized>: Send {
         let _ = (item, now);
     }
 
-    /// Removes all data about `item` from the limiter. The owner calls this method when it resets the failure count of
+    /// Removes the data about `item` from the limiter. The owner calls this method when it resets the failure count of
     /// `item`.
     fn forget(&mut self, item: &K) {
         let _ = item;
@@ -92,9 +92,9 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
 /// until a token is available in a token bucket that all items share. The shared bucket gains 10 tokens per second, has
 /// a burst of 100, and is full when it is first used.
 ///
-/// With the shared bucket, retrying 10,000 failing items takes 16 minutes, even if the delay of each item is shorter.
-/// Prefer [`ExponentialFailureRateLimiter::default`], which is also the default of controller-runtime, for most
-/// controllers.
+/// Because of the shared bucket, retrying 10,000 failing items takes 16 minutes, even if the delay of each item is
+/// shorter. Prefer [`ExponentialFailureRateLimiter::default`], which is also the default of controller-runtime, for
+/// most controllers.
 pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::default()),

@@ -18,9 +18,9 @@ use crate::wake::{Panic, call_all, discard, pass_on};
 /// A token bucket that threads and tasks can share and wait on, like client-go's `flowcontrol.RateLimiter`. All clones
 /// of a throttle share the bucket.
 ///
-/// Waiters get tokens in FIFO order. Each waiter reserves its own token. If a wait is cancelled, its token returns to
-/// the bucket, and later waiters move up in the queue. A waiter whose future is not polled does not delay later
-/// waiters, because their tokens are already reserved. The number of waiters is unlimited.
+/// Waiters get tokens in FIFO order, and each waiter reserves a token. If a wait is cancelled, its token returns to the
+/// bucket, and later waiters move up in the queue. A waiter whose future is not polled does not delay later waiters,
+/// because their tokens are already reserved. The number of waiters is unlimited.
 ///
 /// # Examples
 ///
@@ -58,7 +58,7 @@ struct State {
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// The error of a wait that ends without a token. A wait with an error does not consume a token.
+/// The error of a wait that ends without a token. A failed wait does not consume a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
@@ -83,17 +83,17 @@ impl<C: Clock> Throttle<C> {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), clock, qps }) }
     }
 
-    /// Creates a throttle in which a token is always available.
+    /// Creates a throttle that always has a token available.
     pub fn unlimited(clock: C) -> Self {
         Self::new(f64::INFINITY, 1, clock)
     }
 
-    /// Returns the configured rate.
+    /// Returns the configured rate, in tokens per second.
     pub fn qps(&self) -> f64 {
         self.shared.qps
     }
 
-    /// Takes a token if one is available and not reserved by a waiter.
+    /// Takes a token and returns `true` if a token is available that no waiter has reserved.
     pub fn try_accept(&self) -> bool {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -151,8 +151,7 @@ impl<C: Clock> Throttle<C> {
 }
 
 impl<C: Timer> Throttle<C> {
-    /// Waits until a token is available, and takes it. The position in the queue is determined when the future is first
-    /// polled.
+    /// Waits until a token is available, and takes it. A caller joins the queue when it first polls the future.
     ///
     /// If a task always gets a token without waiting, it yields to the other tasks on its thread after at most 128
     /// tokens. With `TokioClock`, the task yields according to tokio's cooperative budget.

@@ -1,5 +1,5 @@
-//! Checks that arbitrary bytes do not break the reading and writing of recordings. The fuzz target in
-//! `crates/fuzz/` and the test below use this check. The check panics if it fails.
+//! Checks that arbitrary bytes do not break the reading and writing of recordings. The fuzz target in `crates/fuzz/`
+//! and the test in this file use this check. The check panics if it fails.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 

@@ -1,7 +1,7 @@
 //! Records the responses of a `ListWatch` in a file, and replays them to an informer in a test.
 //!
-//! With this crate, an incident in a production cluster can become a test. A program that records does not need to
-//! contain test code.
+//! With this crate, an incident in a production cluster can become a test. Recording does not add test code to a
+//! program.
 //!
 //! ```
 //! use pintle_informer::{InformerConfig, SharedInformer};
@@ -37,7 +37,7 @@
 //! # Overview
 //!
 //! - A [`Recorder`] wraps a source and records its responses. The sources of several namespaces can
-//!   [share](Recorder::record) a file. The documentation of `Recorder` describes the format of this file.
+//!   [share](Recorder::record) a file. See [`Recorder`] for the format of the file.
 //! - A [`Recording`] replays a file to an informer, with the recorded delays.
 
 #[cfg(any(test, fuzzing))]

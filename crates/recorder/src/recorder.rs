@@ -25,10 +25,9 @@ use crate::writer::Lines;
 ///
 /// # The file
 ///
-/// The file consists of header lines, each followed by a body. A header line has the format
-/// `MICROSECONDS REQUEST TYPE BYTES`. The fields of a header line are the time since the start of the recording, the
-/// number of the request (starting from 1), the type of the entry, and the length of the body. Each body ends with a
-/// line feed.
+/// The file consists of header lines, each followed by a body. A header line has the format `MICROSECONDS REQUEST TYPE
+/// BYTES`: the time since the start of the recording, the number of the request (starting from 1), the type of the
+/// entry, and the length of the body. Each body ends with a line feed.
 ///
 /// | type | body |
 /// |---|---|
@@ -48,13 +47,13 @@ use crate::writer::Lines;
 ///
 /// A dedicated thread writes the entries to a buffer, and flushes the buffer if no more entries are queued. The source
 /// does not wait for this thread. The recording stops if a write fails, for example because the disk is full, or if 64
-/// MiB of entries are queued. A recording therefore has no gaps. When recording stops, the recorder logs one warning.
-/// The last entry in the file contains the reason if the disk has enough space for it. [`written`](Self::written)
-/// returns the error that stopped the recording. The informer itself continues without a recording.
+/// MiB of entries are queued. A recording therefore has no gaps. When the recording stops, the recorder logs one
+/// warning, and writes the reason as the last entry if the disk has enough space. [`written`](Self::written) returns
+/// the error that stopped the recording. The informer continues without the recording.
 ///
 /// # Examples
 ///
-/// The documentation of the [crate](crate) contains an example.
+/// See the [crate documentation](crate) for an example.
 #[derive(Debug)]
 pub struct Recorder<L> {
     list_watch: L,
@@ -92,8 +91,9 @@ impl<L: ListWatch> Recorder<L> {
         Ok(Self { list_watch, log: Arc::new(log) })
     }
 
-    /// Records the responses of another source of the same resource in the same file. Use this method for an informer
-    /// of several namespaces. [`Recording::in_namespace`](crate::Recording::in_namespace) replays these responses.
+    /// Records the responses of another source of the same resource in the same file. Use this method for each further
+    /// source of an informer of several namespaces. [`Recording::in_namespace`](crate::Recording::in_namespace) replays
+    /// the responses of one source.
     ///
     /// ```
     /// use pintle_informer::{InformerConfig, Namespaces, SharedInformer};
@@ -130,8 +130,8 @@ impl<L: ListWatch> Recorder<L> {
         Recorder { list_watch, log: self.log.clone() }
     }
 
-    /// Returns a future that completes when all recorders of the file are dropped and the file contains all entries. An
-    /// informer drops its recorder when the informer ends.
+    /// Returns a future that completes when all recorders of the file have been dropped and the file contains all
+    /// entries. An informer drops its recorder when it ends.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future only stops the wait.
+    /// Dropping the future does not affect the recording.
     pub fn written(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<L> {
         self.log.lines.end()
     }
@@ -175,7 +175,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A page or a watch that a [`Recorder`] returns. The recorder records each item that the informer reads from it.
+/// A page or a watch that a [`Recorder`] returns. Each item that the informer reads from the stream is recorded.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,

@@ -21,18 +21,18 @@ use crate::line::{Line, Record, Source};
 /// A source that replays the recording of a [`Recorder`](crate::Recorder) to an informer in a test.
 ///
 /// The source responds to requests in the recorded order, each after the recorded delay. With a paused tokio clock,
-/// even the replay of a recording of many hours takes almost no time. A recording ignores the options of requests. A
-/// request fails if the informer requests a list and the recording contains a watch, or vice versa. The informer's
-/// state then contains the error. Further requests after the last recorded response remain pending. If the file is
+/// even the replay of a recording of many hours takes almost no time. A recording ignores the options of requests. If
+/// the informer requests a list and the recording contains a watch, or vice versa, the request fails, and the
+/// informer's state contains the error. Requests after the last recorded response remain pending. If the file is
 /// incomplete, for example because the recording process was killed, the recording contains all complete entries. A
 /// recording ignores entries after a `FULL` or `LOST` entry.
 ///
-/// A recording does not replay the delays between requests, because the informer chooses them. To get the same delays,
-/// use the same `InformerConfig::seed` as in the recorded process.
+/// A recording does not replay the delays between requests, because the informer determines these delays. To get the
+/// same delays, use the same `InformerConfig::seed` as in the recorded process.
 ///
 /// # Examples
 ///
-/// The documentation of the [crate](crate) contains an example.
+/// See the [crate documentation](crate) for an example.
 pub struct Recording<T> {
     /// The resource and the namespace of the replayed requests.
     source: Source,
@@ -91,10 +91,10 @@ impl<T> Recording<T> {
         Ok(Self { source, calls: Arc::new(calls.collect()), object: PhantomData })
     }
 
-    /// Returns the source of one namespace, or of all namespaces for `None`. Use this source for an informer of several
-    /// namespaces if [each of its sources was recorded](crate::Recorder::record). If a namespace is removed and added
-    /// again, its replay continues after the last replayed request. Requests in a namespace that the file does not
-    /// contain remain pending.
+    /// Returns the source of one namespace, or of all namespaces for `None`. Use the returned source for an informer of
+    /// several namespaces whose sources were all [recorded](crate::Recorder::record). If a namespace is removed and
+    /// added again, its replay continues after the last replayed request. Requests in a namespace that the file does
+    /// not contain remain pending.
     #[must_use]
     pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
         let mut source = self.source.clone();

@@ -179,16 +179,16 @@ pub struct RestClientConfig {
     /// The `Accept` header of all requests, by default `application/json, */*`.
     pub accept: String,
     /// The maximum size of a response body that is read as a whole, in bytes. The default is 1 GiB, which is enough for
-    /// a list of 150 000 large pods. In watches and in lists that are read item by item, [`ClientConfig::max_object`]
+    /// a list of 150,000 large pods. In watches and in lists that are read item by item, [`ClientConfig::max_object`]
     /// limits the size of each object instead.
     pub max_body: usize,
-    /// Whether a request that is cancelled or times out drops its connection. After the connection was dropped, the
-    /// next request uses another connection. `false` by default.
+    /// Whether a request that is cancelled or times out drops its connection. After a connection was dropped, the next
+    /// request uses another connection. The default is `false`.
     ///
-    /// With HTTP/1.1, a cancelled request always drops its connection. With HTTP/2, requests share a connection, and it
-    /// takes 45 s to detect that the server is lost. Use `drop_connection_on_cancel` in a separate client for urgent
-    /// requests such as lease renewals. Do not open watches with a client for urgent requests, because the watches
-    /// would share a connection with these requests.
+    /// With HTTP/1.1, a cancelled request always drops its connection. With HTTP/2, requests share a connection, and
+    /// the client needs 45 s to detect that the server no longer responds. Use `drop_connection_on_cancel` in a
+    /// separate client for urgent requests such as lease renewals. Do not open watches with a client for urgent
+    /// requests, because the watches would share a connection with these requests.
     pub drop_connection_on_cancel: bool,
     /// Whether to use HTTP/2, and how to ping idle connections. The default is [`Http2Config::of_process`], which reads
     /// environment variables.
@@ -202,18 +202,19 @@ pub struct RestClientConfig {
     /// back-off, because API Priority and Fairness protects the server. With a back-off, one rejected request delays
     /// all requests.
     pub backoff: Option<ItemBackoffConfig>,
-    /// Whether requests are subject to the rate limit and the back-off of the client. `true` by default. If `throttled`
-    /// is `false`, all requests are [`unthrottled`](Request::unthrottled). Set `throttled` to `false` for a client that
-    /// only sends urgent requests, such as lease renewals.
+    /// Whether requests are subject to the rate limit and the back-off of the client. The default is `true`. If
+    /// `throttled` is `false`, all requests are [`unthrottled`](Request::unthrottled). Set `throttled` to `false` for a
+    /// client that only sends urgent requests, such as lease renewals.
     pub throttled: bool,
     /// Whether to use the proxies in the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`
-    /// if [`ClientConfig::proxy_url`] is `None`. `true` by default. If the field is `false`, the client ignores these
-    /// variables and connects directly.
+    /// if [`ClientConfig::proxy_url`] is `None`. The default is `true`. If this field is `false`, the client ignores
+    /// these variables and connects directly.
     pub proxy_from_environment: bool,
     /// The handler for warnings from the server. By default, warnings are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
-    /// The metrics provider. `None` by default. The provider is used from the first request until the last clone of the
-    /// client is dropped. If the provider panics, it is no longer called, and requests are not affected.
+    /// The metrics provider. The default is `None`, which disables metrics. The provider is used from the first request
+    /// until the last clone of the client is dropped. If the provider panics, it is no longer called, and requests are
+    /// not affected.
     ///
     /// | name | kind | labels | meaning |
     /// |---|---|---|---|
@@ -248,7 +249,7 @@ pub struct RestClientConfig {
     /// header. All size limits refer to the decompressed body.
     #[cfg(feature = "gzip")]
     pub gzip: bool,
-    /// A `tower` layer that wraps the transport of the client. `None` by default.
+    /// A `tower` layer that wraps the transport of the client. The default is `None`.
     #[cfg(feature = "tower")]
     pub transport_layer: Option<TransportLayer>,
 }

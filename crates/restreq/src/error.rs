@@ -36,18 +36,18 @@ use thiserror::Error as ThisError;
 #[derive(Clone, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client could not obtain credentials. Nothing was sent.
+    /// The client could not obtain credentials, so it did not send the request.
     #[error("{request}: {source}")]
     Auth {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
-        /// Why the client has no credentials.
+        /// The reason why the client has no credentials.
         source: AuthError,
     },
-    /// The client could not connect. Nothing was sent.
+    /// The client could not connect to the server, so it did not send the request.
     #[error("{request}: {message}")]
     Connect {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// Whether the server refused the connection, usually because no process listens on the port.
         refused: bool,
@@ -59,17 +59,17 @@ pub enum Error {
     /// The response could not be decoded.
     #[error("{request}: cannot read the response: {message}")]
     Decode {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// A description of the problem and its position in the response.
         message: Box<str>,
     },
-    /// The request is invalid. Nothing was sent.
+    /// The request is invalid, so the client did not send it.
     #[error("{request}: {source}")]
     Invalid {
         /// The part of the request that was built before the error.
         request: Arc<RequestLine>,
-        /// Why the request is invalid.
+        /// The reason why the request is invalid.
         source: InvalidRequest,
     },
     /// The last attempt of a write failed, but the server may have processed an earlier attempt. The earlier attempt
@@ -85,7 +85,7 @@ pub enum Error {
     /// The server responded with an error status.
     #[error("{request}: {status}")]
     Status {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// The server's status. If the response contains no `Status` object, the status is derived from the HTTP status
         /// code.
@@ -99,19 +99,19 @@ pub enum Error {
         /// The `Audit-Id` of the response, which identifies the request in the audit log of the server.
         audit_id: Option<Box<str>>,
     },
-    /// The rate limit of the client can never allow the request. Nothing was sent.
+    /// The rate limit of the client can never allow the request, so the client did not send it.
     #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
     Throttled {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
-        /// Why the rate limit can never allow the request.
+        /// The reason why the rate limit can never allow the request.
         source: ThrottleError,
     },
-    /// A deadline passed. In [`Phase::Connect`], nothing was sent. In all other phases, it is unknown whether the
-    /// server processed the request.
+    /// A deadline passed. In [`Phase::Connect`], the client did not send the request. In all other phases, it is
+    /// unknown whether the server processed the request.
     #[error("{request}: no response in time: {phase} took longer than {after:?}")]
     Timeout {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// The phase that took too long.
         phase: Phase,
@@ -123,7 +123,7 @@ pub enum Error {
         "{request}: the response is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
     )]
     TooLarge {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// The limit, in bytes.
         limit: usize,
@@ -131,7 +131,7 @@ pub enum Error {
     /// The connection failed. After a lost connection, it is unknown whether the server processed the request.
     #[error("{request}: the connection failed: {message}")]
     Transport {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// The messages of the error and its sources, from the outermost to the innermost.
         message: Box<str>,
@@ -142,7 +142,7 @@ pub enum Error {
     /// had no effect.
     #[error("{request}: the server did not process the request: {message}")]
     Unprocessed {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// The messages of the error and its sources, from the outermost to the innermost.
         message: Box<str>,
@@ -152,7 +152,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the request that failed.
+    /// Returns the method and the URL of the request that failed.
     pub fn request(&self) -> &Arc<RequestLine> {
         match self {
             Self::Auth { request, .. }
@@ -208,7 +208,7 @@ impl Error {
     }
 }
 
-/// Why a request was throttled.
+/// The reason why a request was throttled.
 ///
 /// # Examples
 ///
@@ -226,9 +226,9 @@ impl Error {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Throttling<'a> {
-    /// The rate limit of the client did not allow the request. Nothing was sent.
+    /// The rate limit of the client did not allow the request, so the client did not send it.
     Client(&'a ThrottleError),
-    /// The server rejected the request with status 429. The request had no effect.
+    /// The server rejected the request with status 429, so the request had no effect.
     Server {
         /// The delay before a retry that the server requested, in whole seconds.
         retry_after: Option<Duration>,
@@ -330,13 +330,13 @@ struct ApiErrorSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Connecting, including TLS. Nothing was sent.
+    /// Connecting to the server, including the TLS handshake. The request is not sent in this phase.
     Connect,
     /// Waiting for the response headers.
     Headers,
     /// Waiting for the next part of the response body.
     Idle,
-    /// The whole request.
+    /// The whole request, including all retries.
     Total,
 }
 
@@ -351,8 +351,8 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why a request is invalid. Most `InvalidRequest` errors occur in a setter of the request, which stores the first of
-/// these errors.
+/// The reason why a request is invalid. Most `InvalidRequest` errors occur in a setter of the request, which stores the
+/// first of these errors.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {
@@ -369,7 +369,7 @@ pub enum InvalidRequest {
     /// The file that contains the body cannot be read.
     #[error("the body cannot be read from {path}: {source}", path = path.display())]
     BodyFile {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The I/O error.
         source: Arc<io::Error>,
@@ -380,7 +380,7 @@ pub enum InvalidRequest {
     /// The body or the options cannot be serialized to JSON.
     #[error("{what} cannot be written as JSON: {message}")]
     Encode {
-        /// The part that cannot be serialized, such as `the body`.
+        /// The part of the request that cannot be serialized, such as `the body`.
         what: &'static str,
         /// The serialization error.
         message: String,
@@ -391,7 +391,7 @@ pub enum InvalidRequest {
     /// The name or the value of a header contains invalid characters.
     #[error("header {name:?} has a name or a value that HTTP does not allow")]
     Header {
-        /// The header.
+        /// The name of the header.
         name: String,
     },
     /// The string is not a valid object key.
@@ -407,7 +407,7 @@ pub enum InvalidRequest {
         part: &'static str,
         /// The path segment.
         value: String,
-        /// Why the path segment is invalid.
+        /// The reason why the path segment is invalid.
         why: &'static str,
     },
     /// The string is not a valid URL.
@@ -426,14 +426,14 @@ impl From<InvalidRequest> for ApiError {
     }
 }
 
-/// Why the client could not obtain credentials.
+/// The reason why the client could not obtain credentials.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum AuthError {
     /// The certificate that a credential plugin returned cannot be used.
     #[error("the certificate from the credential plugin cannot be used: {why}")]
     Certificate {
-        /// Why the certificate is invalid.
+        /// The reason why the certificate is invalid.
         why: String,
     },
     /// The credential plugin failed.
@@ -455,9 +455,9 @@ pub enum AuthError {
     /// The token file cannot be used.
     #[error("token file {path}: {why}", path = path.display())]
     TokenFile {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why the token file is invalid.
+        /// The reason why the token file is invalid.
         why: String,
     },
 }

@@ -78,7 +78,7 @@ impl Request {
     ///
     /// Returns one of these errors:
     ///
-    /// - The first error of a request setter, if any. Nothing was sent.
+    /// - The first error of a request setter, if any. The client does not send an invalid request.
     /// - [`Error::Status`] if the server responds with an error status.
     /// - Another error if there is no response.
     ///
@@ -135,8 +135,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// Returns the same typed errors as [`send`](Self::send). In contrast, client-go's `DoRaw` loses the message of the
-    /// server.
+    /// Returns the same typed errors as [`send`](Self::send). Unlike client-go's `DoRaw`, this method keeps the
+    /// server's error message.
     ///
     /// # Cancel safety
     ///

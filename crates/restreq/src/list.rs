@@ -80,12 +80,12 @@ impl<E: From<Error>> ListStream<E> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No part of the list is lost if the future is dropped.
+    /// This method is cancel safe: no part of the list is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<ListPart, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the request line of the request for this list.
+    /// Returns the method and the URL of the request for this list.
     pub fn request(&self) -> &Arc<RequestLine> {
         self.bytes.request()
     }

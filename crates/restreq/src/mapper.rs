@@ -19,7 +19,7 @@ use crate::client::RestClient;
 /// Finds a resource by its name or kind, like client-go's `RESTMapper` with a discovery cache.
 ///
 /// The first lookup fetches the discovery documents and caches them. If a resource is not in the cache, the documents
-/// are fetched again. A lookup can therefore find a resource that was created just before. Lookups that miss the cache
+/// are fetched again. A lookup can find a resource that was created just before the lookup. Lookups that miss the cache
 /// at the same time share one fetch. There is at least one second between two fetches.
 ///
 /// If the server supports aggregated discovery, a fetch reads two documents that cover all groups. On other servers, a
@@ -100,7 +100,7 @@ pub enum MappingError {
         /// The matching resources.
         candidates: Vec<ApiResource>,
     },
-    /// No resource matches.
+    /// No resource matches the name or the kind.
     #[error("the server has no resource {name:?}{}", unanswered(.missing))]
     NoMatch {
         /// The name.
@@ -138,7 +138,7 @@ impl RestMapper {
 
     /// Finds a resource by any name that kubectl accepts. The name is a plural name, a singular name, a kind or a short
     /// name, in upper or lower case. The name can be followed by a group, or by a version and a group, as in
-    /// `deployments.v1.apps`. The group may be abbreviated to a prefix.
+    /// `deployments.v1.apps`. A prefix of the group name is sufficient.
     ///
     /// If the name contains no group, the core group takes precedence. Full names take precedence over short names. If
     /// the name contains no version, the method returns the version that the server prefers.

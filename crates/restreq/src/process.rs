@@ -103,7 +103,7 @@ pub struct TerminalSize {
 /// because the output may contain a secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The standard output. If the command runs in a terminal, this also contains the standard error.
+    /// The standard output. If the command runs in a terminal, `stdout` also contains the standard error.
     pub stdout: Vec<u8>,
     /// The standard error.
     pub stderr: Vec<u8>,
@@ -111,7 +111,7 @@ pub struct CommandOutput {
     pub status: Result<(), ExecError>,
 }
 
-/// Why a command failed. The message names the request.
+/// The reason why a command failed. The message names the request.
 ///
 /// # Examples
 ///
@@ -133,15 +133,15 @@ pub enum ExecError {
     /// connection has ended.
     #[error("{request}: the status of the command did not arrive: {message}")]
     Disconnected {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
-        /// Why the connection ended.
+        /// The reason why the connection ended.
         message: Box<str>,
     },
     /// The command exited with a code other than 0.
     #[error("{request}: the command ended with exit code {code}")]
     ExitCode {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// The exit code.
         code: i32,
@@ -152,7 +152,7 @@ pub enum ExecError {
     /// unreachable, or the command was interrupted.
     #[error("{request}: {status}")]
     Failed {
-        /// The request.
+        /// The method and the URL of the request.
         request: Arc<RequestLine>,
         /// The server's status.
         status: Box<Status>,

@@ -274,9 +274,9 @@ impl Request {
         }
     }
 
-    /// Sets the total timeout of the request, including all retries. Waiting for the rate limiter before the first
-    /// attempt is not included. A timeout of zero means that there is no timeout. The timeout is also sent to the
-    /// server, as the parameter `timeout`. For watches and streams, only the server enforces the timeout.
+    /// Sets the total timeout of the request, including all retries. The timeout does not include the wait for the rate
+    /// limiter before the first attempt. A timeout of zero means that there is no timeout. The timeout is also sent to
+    /// the server, as the parameter `timeout`. For watches and streams, only the server enforces the timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.parts.fault.is_none() {
             self.parts.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -294,9 +294,9 @@ impl Request {
     /// Sets the maximum number of retries, which is 10 by default. This setter works even if an earlier setter has
     /// failed.
     ///
-    /// A request is retried if the server asks for it with `Retry-After`, like in client-go. After a 5xx other than 501
-    /// and 503, the server may already have made the change. Unlike in client-go, the following requests are not
-    /// retried after such a status, because they could take effect twice:
+    /// A request is retried if the response has a `Retry-After` header, as in client-go. Unlike in client-go, the
+    /// following requests are not retried after a 5xx status other than 501 and 503, because the server may already
+    /// have made the change, and a retry could make the change twice:
     ///
     /// - a create with `generateName`
     /// - a JSON patch, unless it tests `/metadata/resourceVersion` before any operation other than `test`
@@ -313,8 +313,8 @@ impl Request {
         self
     }
 
-    /// Sets the maximum size of the response body in bytes. If a list is read item by item, this limits the size of
-    /// each item. For a watch, this limits the size of each event. By default, the setting of the client is used.
+    /// Sets the maximum size of the response body in bytes. For a list that is read item by item, the limit applies to
+    /// each item. For a watch, the limit applies to each event. By default, the setting of the client is used.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.parts.max_body = Some(bytes);
         self

@@ -56,7 +56,7 @@ impl ByteStream {
         self
     }
 
-    /// Returns the request's line.
+    /// Returns the method and the URL of the request for this stream.
     pub fn request(&self) -> &Arc<RequestLine> {
         &self.line
     }
@@ -70,7 +70,7 @@ impl ByteStream {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No chunk is lost if the future is dropped.
+    /// This method is cancel safe: no chunk is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -10,7 +10,7 @@ pub(crate) use parse::parse_all;
 /// A warning that the server sent in a response, for example about a deprecated API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The warning code. Kubernetes itself always uses 299.
+    /// The warning code, which is always 299 in warnings from Kubernetes.
     pub code: u16,
     /// The component that sent the warning, or `-` if the component is unknown.
     pub agent: String,

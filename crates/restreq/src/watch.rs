@@ -102,7 +102,7 @@ impl<T: DeserializeOwned, E: From<Error>> Watch<T, E> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No event is lost if the future is dropped.
+    /// This method is cancel safe: no event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

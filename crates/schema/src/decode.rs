@@ -21,7 +21,7 @@ pub enum BodyFormat<'a> {
     Protobuf,
 }
 
-/// The version and kind specified by the request URL.
+/// The version and kind that the request URL specifies.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The version in the form `version` or `group/version`.
@@ -34,17 +34,18 @@ pub struct Expected<'a> {
 ///
 /// - For a built-in kind, `decode` fills in a missing apiVersion or kind, and drops unknown fields. The returned
 ///   object has exactly the fields and number formats that Go's JSON encoder would write.
-/// - For a custom resource, `decode` fills in defaults and drops unknown fields only inside `metadata`. The kind in
-///   the body may differ from the expected kind, because validation reports this error later. The caller must check
-///   the version with [`check_version`], which also rejects a missing version.
+/// - For a custom resource, `decode` fills in defaults and drops unknown fields only inside `metadata`. The kind in the
+///   body may differ from the expected kind, because the validation checks the kind later. The caller must check the
+///   version with [`check_version`], which also rejects a missing version.
 ///
 /// Unknown and duplicate fields are reported in document order, with two exceptions: duplicate YAML keys come first,
-/// and unknown metadata fields of a custom resource come last. Depending on the `fieldValidation` option of the
-/// request, the server ignores the reported fields, sends warnings or returns the error of [`strict_error`].
+/// and unknown metadata fields of a custom resource come last. The `fieldValidation` option of the request determines
+/// whether the server ignores the reported fields, sends warnings or returns the error of [`strict_error`].
 ///
 /// # Errors
 ///
-/// Fails if the body is not an object of the expected kind. For all errors, the server responds with status 400.
+/// Returns an error if the body is not an object of the expected kind. The server responds to every error with status
+/// 400.
 pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
     let body = RequestBody { bytes: body, format, expected };
     body.complete(body.read()?)
@@ -163,7 +164,7 @@ pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Opti
 /// Returns the text of [`strict_error`] without the kind at the start. kube-apiserver uses this text in errors about
 /// patches.
 ///
-/// As in kube-apiserver, the text first lists all duplicate YAML keys, one per line, and then all other findings.
+/// As in kube-apiserver, the text lists all duplicate YAML keys, one per line, before all other findings.
 pub fn strict_decoding_error(findings: &[StrictFinding]) -> Option<String> {
     let is_yaml_key = |finding: &&StrictFinding| matches!(finding, StrictFinding::DuplicateYamlKey(_));
     let (yaml_keys, others): (Vec<_>, Vec<_>) = findings.iter().partition(is_yaml_key);
@@ -267,7 +268,8 @@ fn is_removed(version: &str, expected: &Expected<'_>) -> bool {
 ///
 /// # Errors
 ///
-/// Fails if the versions differ. The server responds with status 400, but reports unknown and duplicate fields first.
+/// Returns an error if the versions differ. The server responds with status 400, but reports unknown and duplicate
+/// fields first.
 pub fn check_version(actual: &str, expected: &str) -> Result<(), BodyError> {
     if actual == expected { Ok(()) } else { Err(other_version(actual, expected)) }
 }

@@ -14,14 +14,14 @@ pub struct Decoded {
     pub findings: Vec<StrictFinding>,
 }
 
-/// The error for a body that cannot be decoded.
+/// The error when a request body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The body is not JSON or YAML, is not an object, or has no kind.
     #[error("{0}")]
     Unrecognized(String),
-    /// The kind or version of the object does not match the request.
+    /// The kind or the version of the object does not match the request.
     #[error("{0}")]
     OtherKind(String),
     /// A field in the body has a value of the wrong type or format.

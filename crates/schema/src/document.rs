@@ -12,13 +12,13 @@ use super::sink::{Primitive, Seed, Sink, feed_json};
 /// A parsed JSON text. Objects preserve the order of their members and keep duplicates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonNode {
-    /// null.
+    /// The value `null`.
     Null,
-    /// true or false.
+    /// The value `true` or `false`.
     Bool(bool),
-    /// A number. A number with a decimal point or an exponent is a float.
+    /// A number, which is a float if it has a decimal point or an exponent.
     Number(Number),
-    /// Text.
+    /// A string.
     String(String),
     /// A list.
     List(Vec<JsonNode>),
@@ -33,13 +33,13 @@ impl JsonNode {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not JSON. The error message is similar to the message of Go.
+    /// Returns an error if the text is not JSON. The error message is similar to the message of Go.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
         feed_json(body, AsWritten)
     }
 
     /// Converts the node to a value. If a member occurs several times, the last value is kept. Numbers are converted as
-    /// in Go's JSON decoder, so a float with an integral value loses its decimal point.
+    /// in Go's JSON decoder, so a float such as `1.0` becomes an integer.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
@@ -63,7 +63,7 @@ impl JsonNode {
         }
     }
 
-    /// Returns the name of the value's JSON type in Go's error messages.
+    /// Returns the name that Go's error messages use for the JSON type of the value.
     pub fn json_type(&self) -> &'static str {
         match self {
             Self::Null => "null",

@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem that does not prevent the decoding of a request body. Depending on the `fieldValidation` option of the
-/// request, the server ignores the problem, sends a warning or rejects the request.
+/// A problem that does not prevent the decoding of a request body. The `fieldValidation` option of the request
+/// determines whether the server ignores the problem, sends a warning or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
     /// The type has no field with this name.
@@ -24,8 +24,7 @@ const MAX_FINDINGS: usize = 100;
 /// long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding. Drops the finding if it is a duplicate or if the findings have reached their maximum number or total
-/// length.
+/// Adds a finding, unless it is a duplicate or the findings have reached their maximum number or total length.
 pub fn push_finding(findings: &mut Vec<StrictFinding>, make_finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text)

@@ -9,9 +9,9 @@
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats
 //!   quantities.
 //!
-//! All functions are pure: they do not perform I/O, read the clock or spawn tasks.
+//! No function performs I/O, reads the clock or spawns tasks.
 //!
-//! This example validates a manifest without a cluster:
+//! The following example validates a manifest without a cluster:
 //!
 //! ```
 //! use pintle_schema::{Expected, BodyFormat, Schema, decode, read_yaml, strict_error};
@@ -29,7 +29,7 @@
 //!
 //! Functions that parse bytes accept at most [`DEEPEST`] levels of nested lists and objects. The running time of a
 //! function is linear in the size of its input, unless its documentation says otherwise. Functions with a `Json`
-//! argument recurse once per nesting level of this argument.
+//! argument recurse once per nesting level of the argument.
 
 use pintle_json::Json;
 
@@ -68,8 +68,8 @@ pub use finding::{StrictFinding, push_finding};
 pub use go_base64::decode_base64;
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// The maximum nesting depth of lists and objects in a request body. Functions that read, write or drop a value are
-/// recursive, so a much deeper value would overflow the stack. serde_json has the same nesting limit.
+/// The maximum nesting depth of lists and objects in a request body. A much deeper value would overflow the stack,
+/// because functions that read, write or drop a value are recursive. serde_json has the same nesting limit.
 pub const DEEPEST: usize = 127;
 
 /// The schema of a Kubernetes kind.
@@ -116,7 +116,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Fails if a value has the wrong type or format.
+    /// Returns an error if a value has the wrong type or format.
     pub fn read(&self, object: Json) -> Result<Decoded, BodyError> {
         convert::read_object(&object, self)
     }
@@ -145,8 +145,7 @@ pub fn named(name: &str) -> Type {
 /// The result of parsing YAML: the first document with findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
-/// Parses a YAML 1.1 body like Kubernetes. The function reads only the first document, and parses an empty body as
-/// null.
+/// Parses a YAML 1.1 body like Kubernetes. Reads only the first document, and parses an empty body as null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
@@ -156,8 +155,8 @@ pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
-/// Formats a value as YAML on a single line, without a trailing newline. For deeply nested values, the result is much
-/// shorter than the result of [`write_yaml`]. Some YAML parsers reject keys of more than 1000 bytes on a single line.
+/// Formats a value as YAML on a single line, without a trailing newline. For deeply nested values, the text is much
+/// shorter than with [`write_yaml`]. Some YAML parsers reject single-line keys of more than 1000 bytes.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
@@ -182,7 +181,7 @@ pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> 
 ///
 /// # Errors
 ///
-/// Fails if a value has the wrong type or format.
+/// Returns an error if a value has the wrong type or format.
 pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }

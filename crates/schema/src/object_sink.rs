@@ -177,7 +177,7 @@ impl TypeMetaField {
     ///
     /// # Errors
     ///
-    /// Fails if any value of the field is not a string.
+    /// Returns an error if any value of the field is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
         if let Some(found) = self.wrong_type {
             return Err(format!("json: cannot unmarshal {found} into Go struct field .{} of type string", self.name));

@@ -1,7 +1,7 @@
 //! Converts the built-in types to OpenAPI 3 schemas with the same names as in kube-apiserver.
 //!
-//! Descriptions are short. Most types of rarely used API groups have no description. Only key fields of lists have
-//! default values, because the type table does not contain other default values.
+//! The schemas contain short descriptions, except for most types of rarely used API groups. Only key fields of lists
+//! have default values, because the type table does not contain other default values.
 
 use std::collections::HashMap;
 

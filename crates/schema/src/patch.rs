@@ -1,6 +1,6 @@
 //! JSON patches, merge patches and strategic merge patches.
 //!
-//! A patch body is parsed once and can be applied to any number of objects. Where Go's libraries differ from the RFCs,
+//! A patch body is parsed once and can be applied to any number of objects. If Go's libraries differ from the RFCs,
 //! this module matches Go, because clients depend on Go's behavior.
 
 use pintle_json::Json;
@@ -70,18 +70,17 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// Fails if the body is not a list of operations, or if the list is too long.
+    /// Returns an error if the body is not a list of operations, or if the list is too long.
     pub fn json(body: &[u8]) -> Result<Self, PatchError> {
         JsonPatch::read(body).map(Self::Json)
     }
 
     /// Parses the JSON patch of a MutatingAdmissionPolicy. In such a patch, a `test` operation with the value null
-    /// always fails. If [`json`](Self::json) has parsed the patch, this operation succeeds if the tested value is
-    /// absent.
+    /// always fails. In a patch from [`json`](Self::json), this operation succeeds if the tested value is absent.
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`json`](Self::json).
+    /// Returns the same errors as [`json`](Self::json).
     pub fn json_of_policy(body: &[u8]) -> Result<Self, PatchError> {
         Ok(Self::Json(JsonPatch::read(body)?.with_differing_nulls()))
     }
@@ -90,8 +89,8 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// Fails if the body is not an object. If `validated` is `false`, the body may also be a list, which replaces the
-    /// whole object.
+    /// Returns an error if the body is not an object. If `validated` is `false`, the body may also be a list, which
+    /// replaces the whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| {
@@ -110,11 +109,11 @@ impl PatchBody {
         }
     }
 
-    /// Parses a strategic merge patch. If the body is null, the patch changes nothing.
+    /// Parses a strategic merge patch. A null body is a patch that changes nothing.
     ///
     /// # Errors
     ///
-    /// Fails if the body is not an object or null.
+    /// Returns an error if the body is not an object or null.
     pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
         let (value, findings) = read_verbatim(body).map_err(PatchError::BadRequest)?;
         match &value {
@@ -137,8 +136,8 @@ impl PatchBody {
     }
 
     /// Returns an error message if the result of a strategic merge patch does not match its type. The message differs
-    /// from the errors for request bodies, because kube-apiserver does not decode the result from text. Returns `None`
-    /// for valid results and for other kinds of patches.
+    /// from the messages for request bodies, because kube-apiserver does not decode the result from text. Returns
+    /// `None` for valid results and for other patch types.
     pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
         let Self::Strategic(_) = self else { return None };
         restore::misfit(&self.apply(object, schema).ok()?, schema.root())
@@ -158,7 +157,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the patch in the form in which error messages quote it.
+    /// Returns the text of the patch for error messages.
     pub fn display_text(&self) -> String {
         match self {
             Self::Json(patch) => patch.display_text(),

@@ -33,7 +33,7 @@ const ONE: i128 = 1_000_000_000;
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
-    /// Zero.
+    /// The quantity 0.
     pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
     /// Parses a quantity. Returns `None` if the text is not a quantity.
@@ -94,13 +94,13 @@ impl fmt::Display for Quantity {
 /// Parses a quantity and formats it like Go. Returns `None` if `text` is not a quantity.
 ///
 /// If the exponent is a multiple of three, Go leaves most quantities unchanged, such as `1E3`, `+1` and `1.500`. Go
-/// writes all other quantities with the largest unit that does not require a fraction. If no unit is large enough, Go
-/// omits the unit, which changes the amount.
+/// writes all other quantities with the largest unit that does not require a fraction. Go omits the unit, and so
+/// changes the amount, if no unit is large enough.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
 
-/// Works like [`canonical`], but returns Go's error message on failure.
+/// Parses and formats a quantity like [`canonical`].
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ pub fn written(text: &str) -> Result<String, &'static str> {
 ///
 /// # Errors
 ///
-/// Fails in the same cases as [`written`].
+/// Returns the same errors as [`written`].
 pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;

@@ -68,7 +68,7 @@ impl Primitive<'_> {
 ///
 /// # Errors
 ///
-/// Fails if the text is not JSON. The error message is similar to the message of Go.
+/// Returns an error if the text is not JSON. The error message is similar to the message of Go.
 pub(super) fn feed_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
     // Parse valid UTF-8 directly, because the lossy conversion is much slower and rarely necessary.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);

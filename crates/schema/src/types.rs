@@ -10,7 +10,7 @@ use super::builtin_types;
 /// The type of a value.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// JSON of any shape. In server-side apply, nested maps are merged and nested lists are atomic.
+    /// JSON without declared types. In server-side apply, nested maps are merged and nested lists are atomic.
     Any,
     /// A scalar.
     Scalar(Scalar),
@@ -92,7 +92,7 @@ pub struct ListType {
 /// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// The items are not identified. The list as a whole has a single set of owners.
+    /// The items are not identified, and all items of the list have the same owners.
     Atomic,
     /// Each list item is identified by its value.
     Set,
@@ -112,11 +112,11 @@ pub struct ListKey {
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// The name in the type table, such as `core.PodSpec`. Empty for a struct of a custom resource.
+    /// The name in the type table, such as `core.PodSpec`, or an empty string for a struct of a custom resource.
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all members that are not in `fields`. If `rest` is `None`, the struct has no other members.
+    /// The type of all members that are not in `fields`. If `None`, the struct has no other members.
     pub rest: Option<Type>,
     /// The indices of the fields in the protobuf message, sorted by field number.
     pub numbered: Vec<usize>,
@@ -182,7 +182,7 @@ pub struct Field {
     pub name: String,
     /// The type of the value.
     pub ty: Type,
-    /// Whether Go distinguishes an absent value from an empty value.
+    /// Whether Go distinguishes an absent value of the field from an empty value.
     pub pointer: bool,
     /// Whether Go writes the field even if the value is empty.
     pub always: bool,
@@ -190,8 +190,8 @@ pub struct Field {
     pub required: bool,
     /// How strategic merge patches merge the field.
     pub merge: Merge,
-    /// The path of the field in protobuf: the numbers of the embedded messages that contain the field, and then the
-    /// number of the field. The path is empty if the field does not exist in protobuf.
+    /// The field numbers in protobuf: first the numbers of the embedded messages that contain the field, and then the
+    /// number of the field. Empty if the field does not exist in protobuf.
     pub number: Vec<u32>,
 }
 

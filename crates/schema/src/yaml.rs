@@ -1,6 +1,6 @@
 //! Parses YAML like Kubernetes and converts it to JSON.
 //!
-//! A few bytes of YAML can expand to a huge value through deep nesting or nested aliases. Therefore, this module
+//! A few bytes of YAML can expand to a huge value through deep nesting or nested aliases. This module therefore
 //! processes parser events one by one, and rejects a value that is too deep or too large before building it.
 
 mod cursor;

@@ -25,8 +25,8 @@ const IDLE: Duration = Duration::from_secs(90);
 /// The time after a request's deadline in which the server may still send the response, such as the timeout error.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// Records when the client of a connection sends bytes and when responses end. From these times, the server computes
-/// when to close the connection.
+/// Records when the client of a connection sends bytes and when responses end, so that the server knows when to close
+/// the connection.
 #[derive(Debug)]
 pub struct Activity {
     state: Mutex<ConnectionState>,
@@ -186,7 +186,7 @@ impl Activity {
     }
 }
 
-/// A guard for a request whose response is not complete.
+/// A guard for an open request, whose response is not complete yet.
 #[derive(Debug)]
 pub struct OpenRequest {
     activity: Arc<Activity>,
@@ -205,8 +205,8 @@ impl Drop for OpenRequest {
 
 /// A response body that keeps its request marked as open until the body is dropped.
 ///
-/// On HTTP/2, the body passes its data to hyper in small chunks. hyper therefore buffers only one chunk for a stream
-/// that the client does not read.
+/// On HTTP/2, the body passes its data to hyper in small chunks. If the client does not read a stream, hyper therefore
+/// buffers only one chunk of the stream.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: crate::body::ResponseBody,

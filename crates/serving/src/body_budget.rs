@@ -20,13 +20,13 @@ const SMALL: usize = 64 << 10;
 /// waits for a webhook.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes received so far
-/// count, even if the request announces a longer body.
+/// The memory budget for incomplete bodies and for bodies that are being processed. Only the received bytes count, even
+/// if the request announces a longer body.
 ///
-/// Uploads do not wait for free space in the budget, because they could then wait for each other. Instead, the budget
-/// evicts incomplete bodies. Large bodies are evicted before small bodies, and the oldest large body is evicted first.
-/// The client of the oldest body has had the most time to send it. Therefore, slow clients do not block other clients,
-/// and large bodies do not block small bodies.
+/// Uploads do not wait for free space in the budget, because they could then wait for each other. When the budget is
+/// exhausted, it evicts incomplete bodies instead. Large bodies are evicted before small bodies, and the oldest large
+/// body is evicted first, because its client has had the most time to send it. As a result, slow clients do not block
+/// other clients, and large bodies do not block small bodies.
 #[derive(Debug)]
 pub struct BodyBudget {
     state: Mutex<BudgetState>,

@@ -10,13 +10,13 @@ use flate2::{Compress, Compression, FlushCompress};
 /// The length in bytes above which a response is compressed.
 pub const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of compressing or copying a segment of an encoded list. A segment without large objects has the
-/// cost 0, so the server does not offload it.
+/// Returns the cost of compressing or copying a segment of an encoded list. The cost of a segment without large objects
+/// is 0, so that the server does not offload it.
 pub fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
 
-/// Returns `true` if the `Accept-Encoding` header accepts gzip, with exactly this spelling.
+/// Returns `true` if the `Accept-Encoding` header accepts `gzip`, in lower case.
 pub fn accepts_gzip(accept_encoding: &str) -> bool {
     accept_encoding.split(',').any(|coding| coding.trim() == "gzip")
 }
@@ -28,9 +28,9 @@ pub fn gzip(bytes: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A gzip stream of segments that are compressed independently. Segments do not refer to the data of earlier segments,
-/// so a compressed segment can be part of several streams. The stream is a single gzip member, because some clients
-/// ignore all members after the first.
+/// A gzip stream of segments that are compressed independently. A segment does not refer to the data of earlier
+/// segments, so a compressed segment can be part of several streams. The stream is a single gzip member, because some
+/// clients ignore all members after the first member.
 #[derive(Debug)]
 pub struct Gzip {
     compress: Compress,

@@ -20,7 +20,7 @@ const LARGEST_BLOCK: usize = 2 << 20;
 /// A parser for the HTTP/2 frames of a connection.
 #[derive(Debug)]
 pub enum HeaderBlocks {
-    /// The HTTP/2 preface is incomplete, and the field is the number of bytes that have arrived.
+    /// The HTTP/2 preface is incomplete. The field is the number of bytes that have arrived.
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
@@ -132,8 +132,8 @@ impl Frames {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of all header blocks that hyper has not passed on as requests yet. Does not include
-    /// an incomplete frame, which has at most 16 KiB.
+    /// Returns the estimated memory of all header blocks that hyper has not passed on as requests yet. The result does
+    /// not include an incomplete frame, which has at most 16 KiB.
     pub fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }

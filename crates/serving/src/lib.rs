@@ -1,6 +1,6 @@
 //! The connections of an API server: limits, timeouts, TLS, compression, and offloading of work to other threads.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
 //! - [`activity`], [`heads`], [`header_blocks`] and [`streams`] limit the memory, the number of tasks and the time that
 //!   a connection uses.
@@ -10,7 +10,7 @@
 //! - [`webhook_client`] sends reviews to webhooks.
 //! - [`body`], [`gzip`] and [`indent`] create response bodies.
 //!
-//! The crate does not depend on particular resources or verbs. Start reading with `activity.rs`.
+//! The crate works with any resource and verb. To read the code, start with `activity.rs`.
 //!
 //! ```
 //! use pintle_serving::indent::Indent;

@@ -21,7 +21,7 @@ pub const ALWAYS: usize = usize::MAX;
 
 /// The permits of a server for running offloaded steps. A step is the code of a future between two awaits. The number
 /// of permits is the number of processors, but at least two. The permits also limit memory, because processing an input
-/// can use hundreds of times its size. Offloaded steps do not wait for each other.
+/// can use hundreds of times the size of the input. Offloaded steps do not wait for each other.
 #[derive(Clone, Debug)]
 pub struct OffloadPermits {
     permits: Arc<Semaphore>,
@@ -89,8 +89,8 @@ enum Execution {
 
 /// A future that moves its long steps to other threads. A step is the code of the future between two awaits. A call of
 /// [`work_on`] marks the next step as long. Short steps run on the thread that polls the future, so a waiting future
-/// occupies no other thread. An `Offload` polls the inner future as usual until a long step begins. The deadlines of
-/// the inner future therefore fire even if no permit or thread becomes available.
+/// occupies no other thread. An `Offload` polls the inner future as usual until a long step begins, so the deadlines of
+/// the inner future work even if no permit or thread becomes available.
 ///
 /// # Cancel safety
 ///

@@ -20,9 +20,9 @@ tokio::task_local! {
 /// Runs the futures that hyper spawns for the streams of a connection.
 ///
 /// A request without a body is polled once on the task of the connection. Most requests complete during this poll,
-/// which avoids waking another thread and allows several responses to be sent together. A request that is still
-/// pending after this poll moves to a separate task. This task ends with the connection, or when the response misses
-/// its deadline. hyper resets a stream that is dropped before its end.
+/// which avoids waking another thread, and lets hyper send several responses together. A request that is still pending
+/// after this poll moves to a separate task, which ends with the connection, or when the response misses its deadline.
+/// hyper resets a stream whose future is dropped before the response ends.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     /// Whether the server has received the latest request in full.

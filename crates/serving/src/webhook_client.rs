@@ -41,8 +41,8 @@ pub struct WebhookTarget {
     pub ca_bundle: Vec<u8>,
 }
 
-/// Sends a review to a webhook, and returns the response body. If `address` is set, the client connects to it instead
-/// of the address in the URL. The duration of the whole call is at most `timeout`.
+/// Sends a review to a webhook, and returns the response body. If `address` is set, the client connects to `address`
+/// instead of the address in the URL. The whole call takes at most `timeout`.
 ///
 /// # Errors
 ///

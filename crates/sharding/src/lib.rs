@@ -26,9 +26,8 @@
 //! # Overview
 //!
 //! - A [`Shards`] value represents one replica. Each replica contends for all shards, and works on the shards that it
-//!   leads. The documentation of [`Shards`] lists the guarantees.
-//! - A [`Shard`] consists of all objects whose hashes are in a certain range. Each object belongs to exactly one of the
-//!   shards.
+//!   leads. See [`Shards`] for the guarantees.
+//! - A [`Shard`] contains all objects whose hashes are in a certain range. Each object belongs to exactly one shard.
 //! - A [`Sharded`] source lists and watches only the objects of one shard.
 //! - A [`ShardsStatus`] shows the state of all elections, for example in health checks.
 //!

@@ -5,8 +5,8 @@ use std::fmt;
 use pintle_meta::{Object, ObjectKey};
 
 /// One of the parts into which [`Shards`](crate::Shards) divides all objects. An object belongs to a shard if the
-/// FNV-1a hash of its uid is in the range of the shard. Sharded lists and watches (KEP-5866) follow the same rule. All
-/// ranges of hashes have the same size.
+/// FNV-1a hash of its uid is in the range of the shard. Kubernetes' sharded lists and watches (KEP-5866) use the same
+/// hash. The hash ranges of all shards have the same size.
 ///
 /// # Examples
 ///
@@ -56,9 +56,8 @@ impl Shard {
     }
 
     /// Returns `true` if the object with this key belongs to this shard, for objects that are divided by key instead of
-    /// uid. The shard of a key is known before the object is created, and does not change if the object is deleted or
-    /// re-created. One replica therefore does all work for a key. Keys that differ only in their last characters, such
-    /// as numbers, are distributed evenly.
+    /// uid. The shard of a key does not change if the object is created, deleted or re-created, so one replica does all
+    /// work for a key. Keys that differ only in their last characters, such as numbers, are distributed evenly.
     pub fn has_key(self, key: &ObjectKey) -> bool {
         self.has_hash(mixed(fnv1a(key.as_str().as_bytes())))
     }

@@ -12,7 +12,7 @@ use crate::shard::Shard;
 
 /// A source of lists and watches that contain only the objects of one [`Shard`]. A sharded source asks the server to
 /// filter the objects. Kubernetes versions before 1.36, and servers without the feature gate `ShardedListAndWatch`,
-/// send all objects. The source itself then drops the objects of other shards.
+/// send all objects. If the server sends all objects, the source drops the objects of other shards.
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ use crate::shard::Shard;
 pub struct Sharded<S> {
     /// The unsharded source.
     pub source: S,
-    /// The shard.
+    /// The shard whose objects the source lists and watches.
     pub shard: Shard,
 }
 

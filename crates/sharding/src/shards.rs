@@ -27,41 +27,40 @@ use crate::status::ShardsStatus;
 /// Divides all objects into [shards](Shard), and distributes the shards over several replicas. Each shard has one
 /// leader, which is one of the replicas. A `Shards` value represents one replica.
 ///
-/// Each replica has a membership lease and contends for all shards. Rendezvous hashing orders the members for each
-/// shard, and the first member is the preferred replica of the shard. If a replica joins or leaves, only the shards
-/// that it gains or loses move. A leader that is not the preferred replica of its shard ends its work and releases the
-/// shard. After the release, the preferred replica acquires the shard immediately.
+/// Each replica has a membership lease and contends for all shards. Rendezvous hashing orders the replicas for each
+/// shard, and the first replica is the preferred replica of the shard. If a replica joins or leaves, only the shards
+/// that this replica gains or loses move. A leader that is not the preferred replica of its shard ends its work and
+/// releases the shard. The preferred replica then acquires the shard immediately.
 ///
 /// # What is guaranteed
 ///
 /// - Two replicas do not work on the same shard at the same time, which every [`Leadership`] guarantees. Only the
-///   holder of a shard's lease works on the shard. The assignment of shards to replicas only affects which replica
-///   tries to acquire a shard first.
+///   holder of a shard's lease works on the shard. The hash of a shard only determines which replica tries first to
+///   acquire the shard.
 /// - Two replicas do not work on the same object at the same time, even if their [numbers of
-///   shards](ShardsConfig::shards) differ. The names of the leases contain the number of shards. After a replica has
-///   acquired a shard, it lists all leases before it starts to work on the shard.
+///   shards](ShardsConfig::shards) differ. The names of the leases contain the number of shards, and a replica that has
+///   acquired a shard lists all leases before it starts to work on the shard.
 /// - After a replica has died, other replicas take over its shards when the leases expire. The takeover takes at most
 ///   one `lease_duration`, plus 120 ms, plus the time of three requests, measured from the last renewal. The three
-///   requests are a GET and a PUT to acquire the lease, and a LIST. The LIST finds replicas whose number of shards
-///   differs from the new leader's.
+///   requests are a GET and a PUT to acquire the lease, and a LIST to find replicas with a different number of shards.
 /// - After a replica has released a shard, the shard is without a leader for up to 40 ms plus the time of four
 ///   requests. The four requests are a GET and a PUT to release the lease, and a PUT and a LIST of the next leader.
 /// - If the preferred replica does not acquire a free shard, the second replica acquires it after twice the
-///   `retry_period`. If the second replica does not acquire it either, the third replica acquires it after four times
-///   the `retry_period`, and so on. The new leader keeps the shard until a replica joins or leaves.
+///   `retry_period`. If the second replica does not acquire the shard either, the third replica acquires it after four
+///   times the `retry_period`, and so on. The new leader keeps the shard until a replica joins or leaves.
 ///
 /// A shard can be without a leader for an unlimited time in two cases:
 ///
-/// - Lists fail.
-/// - Two replicas with different numbers of shards acquire leases at the same time. The two replicas may then both
-///   release their leases. Each of the two replicas tries again after a random pause, which can last a whole
-///   `lease_duration` if watches are forbidden.
+/// - The list requests of the replicas fail.
+/// - Two replicas with different numbers of shards acquire leases at the same time. Both replicas may then release
+///   their leases. Each replica tries again after a random pause, which can last a whole `lease_duration` if watches
+///   are forbidden.
 ///
 /// A replica needs permission to get, list, watch, create, update and delete leases. Without permission to watch, a
 /// replica does not see the other replicas. The guarantees still hold, but the first replica acquires all shards, and
-/// the others detect its death only by polling. Without permission to list, a replica does not lead any shard. If a
-/// replica loses the permission to list before it starts to work on an acquired shard, it releases the shard after a
-/// `lease_duration`.
+/// the other replicas detect its death only by polling. Without permission to list, a replica does not lead any shard.
+/// If a replica loses the permission to list before it starts to work on an acquired shard, it releases the shard after
+/// a `lease_duration`.
 ///
 /// # Examples
 ///
@@ -136,8 +135,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     }
 
     /// Works on each shard that this replica leads. Returns after `stop` has been cancelled, or after the work on a
-    /// shard has ended on its own. In the second case, `run` returns the shard and how its leadership term ended.
-    /// Before returning, `run` asks the work on all shards to finish, and releases the shards.
+    /// shard has ended by itself. If the work on a shard has ended by itself, `run` returns the shard and the reason
+    /// why its leadership term ended. Before returning, `run` asks the work on all shards to finish, and releases the
+    /// shards.
     ///
     /// If the work on a shard calls [`Leadership::give_up`] before it ends, the replica releases only this shard. The
     /// replica contends for this shard again after a `lease_duration`, so that another replica can acquire it.

@@ -4,9 +4,9 @@ use pintle_leaderelect::ElectionStatus;
 
 use crate::shard::Shard;
 
-/// The state of the elections of [`Shards`](crate::Shards), for status pages. This status is informational. To decide
-/// whether to act, check the [`Leadership`](pintle_leaderelect::Leadership) instead. The status is readable while the
-/// elections are running and after they have ended.
+/// The state of the elections of [`Shards`](crate::Shards), for status pages. Do not use this status to decide whether
+/// a replica may act: check the [`Leadership`](pintle_leaderelect::Leadership) instead. The status is readable while
+/// the elections are running and after they have ended.
 #[derive(Clone, Debug)]
 pub struct ShardsStatus {
     pub(crate) name: String,

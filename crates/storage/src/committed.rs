@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// The time and the revision of a write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. Times do not decrease from one revision to the next.
+    /// The time of the write, which is never earlier than the time of a lower revision.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -18,8 +18,7 @@ tokio::task_local! {
     static COMMITTED: Committed;
 }
 
-/// The last write of a request, which remains available if the future of the request is dropped before it
-/// completes.
+/// The last write of a request, which remains available even if the request's future is dropped before completion.
 #[derive(Clone, Debug, Default)]
 pub struct Committed(Arc<Mutex<Option<Commit>>>);
 

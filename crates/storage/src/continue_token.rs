@@ -14,7 +14,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decod
 /// A position in a list, and the list's revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// The list's revision, or `None` if the next page contains the newest state.
+    /// The revision of the list, or `None` if the next page returns the newest state.
     pub revision: Option<u64>,
     /// The first key of the next page, relative to the collection.
     pub start: String,

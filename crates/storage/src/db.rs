@@ -41,7 +41,7 @@ const MIN_BACKLOG_BYTES: usize = 16 << 20;
 pub struct Charge {
     pub resource: ResourceKey,
     pub key: String,
-    /// The new value was computed from the object at this revision.
+    /// The revision of the object from which the new value was computed.
     pub at: u64,
     pub value: Json,
 }
@@ -158,7 +158,7 @@ impl Db {
         Ok(objects)
     }
 
-    /// Caches a resource's objects at `revision`, for requests that read the next pages of a list.
+    /// Caches a resource's objects at `revision` for requests for the next pages of a list.
     pub fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
         self.inner.lock().store.keep(resource, revision, objects);
     }
@@ -256,11 +256,12 @@ impl Db {
         self.inner.lock().store.compact(revision);
     }
 
-    /// Ends the feeds of a resource and drops its history. After the call, the resource behaves like a new resource.
+    /// Ends the feeds of a resource and drops its history. The resource then behaves like a new resource.
     ///
-    /// Each feed first returns its unread changes. Until then, the feeds keep the old history in memory, including the
-    /// objects before each change and the initial objects of watches. All old histories together have an approximate
-    /// size limit, above which the feeds of the oldest history end as too slow.
+    /// Each feed first returns its unread changes. The old history stays in memory until all feeds have returned their
+    /// unread changes, including the objects before each change and the initial objects of watches. All old histories
+    /// together have an approximate size limit, above which the feeds of the oldest history end with
+    /// [`FeedEnd::TooSlow`].
     pub fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.inner.lock();
         let log = inner.store.forget_past(resource);

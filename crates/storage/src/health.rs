@@ -97,7 +97,7 @@ impl Health {
         self.controllers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a controller as running until the returned guard is dropped.
+    /// Reports a controller as running until the returned guard is dropped.
     pub fn controller_runs(&self) -> Running<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Running(self)

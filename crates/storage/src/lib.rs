@@ -1,6 +1,6 @@
 //! The storage of an API server, which adds a lock, a clock, watchers and lock-free reads to `pintle-store`.
 //!
-//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability guarantee**. Use `pintle-apiserver` instead.
 //!
 //! - [`Db`] protects the store with a lock, publishes the current state for lock-free reads, and notifies followers of
 //!   changes.
@@ -9,7 +9,7 @@
 //! - [`Committed`](committed::Committed) records the last write of a request.
 //!
 //! Some types of `pintle-store` have shorter names in this crate, such as [`Change`] and [`Range`]. The crate does not validate objects
-//! and has no code for specific kinds. Start reading with `db.rs`.
+//! and has no code for specific kinds. To read the code, start with `db.rs`.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -19,8 +19,8 @@ pub enum Encoding {
     /// The compressed items of a list response with this `apiVersion`, as protobuf if the flag is `true`, and as JSON
     /// otherwise.
     Zipped(String, bool),
-    /// The cells of the object's table row. The fields are the `apiVersion`, the number of the object form, and a time
-    /// in seconds. Table cells contain the age of the object, so they are valid only for one second.
+    /// The cells of the object's table row, with the `apiVersion`, the number of the object form, and a time in
+    /// seconds. The cells are valid only for one second, because they contain the object's age.
     Cells(String, u64, i64),
 }
 

@@ -18,7 +18,7 @@ use super::interner::{Interned, Interner};
 /// The order of the members in an object's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// The members that all kinds have come first, in the order of the Go types. All other members of the object
+    /// The members that all kinds have come first, in the order of the Go types. The other members of the object
     /// follow, sorted by name.
     Declared,
     /// All members are sorted by name, as in custom resources.

@@ -3,19 +3,19 @@
 //! - A [`VersionedStore`] contains all objects, a log of changes and the current revision. As in etcd, all resources
 //!   share a single sequence of revisions. Each resource has its own log, so a watch of a resource does not have to
 //!   read changes of other resources.
-//! - A [`Draft`] is an object to write. A write converts the draft to a [`Stored`], whose immutable bytes are sent to
-//!   clients.
+//! - A [`Draft`] is an object to write. A write converts the draft to a [`Stored`], which contains the immutable bytes
+//!   for clients.
 //! - A [`Present`] is a snapshot of all objects. An [`Objects`] is a snapshot of the objects of one resource. Cloning a
 //!   snapshot takes constant time and memory.
 //! - A [`StoreChange`] is an entry in the change log. [`History`] limits the number, age and size of the changes in the
 //!   log.
 //! - An [`Interner`] stores equal values of several objects only once.
 //!
-//! The store does no I/O, does not read the clock and starts no tasks. The caller passes the time of each write. The
-//! store can return the state at the current revision and at all earlier revisions that have not been compacted.
+//! The store does no I/O, does not read a clock and starts no tasks. Callers pass the time of each write. The store can
+//! return the state at the current revision and at all earlier revisions that have not been compacted.
 //!
-//! The store takes only short locks, which protect data shared between objects. To share a store between threads,
-//! protect it with a lock. Reading a snapshot from [`now`](VersionedStore::now) does not require a lock.
+//! The store holds locks only briefly, to protect data that objects share. To share a store between threads, protect it
+//! with a lock. Reading a snapshot from [`now`](VersionedStore::now) does not require a lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -75,20 +75,20 @@ pub use resource_table::ChangeLog;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 pub use tree::Tree;
 
-/// The limits of the change log. When a change is dropped from the log, clients can no longer list or watch from states
-/// before this change.
+/// The limits of the change log. After a change has been dropped from the log, clients can no longer list or watch from
+/// states before the change.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// The maximum number of changes in the log of each resource.
     pub max_changes: usize,
-    /// The maximum age of a change in the log. Each write drops at most a thousand expired changes, counted across all
-    /// resources.
+    /// The maximum age of a change in the log. Each write drops at most a thousand expired changes of all resources
+    /// together.
     pub max_age: Duration,
     /// The approximate maximum size of all logs together, in bytes. The store always keeps the last change of each
     /// resource.
     pub max_bytes: usize,
-    /// The number of recent changes per resource to keep for [`ChangeLog::followed`], even if this
-    /// exceeds `max_changes`.
+    /// The minimum number of recent changes per resource to keep for [`ChangeLog::followed`], even if it exceeds
+    /// `max_changes`.
     pub followed: usize,
 }
 
@@ -101,8 +101,8 @@ impl Default for History {
 /// The maximum number of expired changes that one write drops. Without a maximum, a single write could take too long.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The precondition of a write: the state that the object must have before the write. If the object has a different
-/// state, the write fails and changes nothing.
+/// The precondition of a write, which is the state that the object must have before the write. A write to an object
+/// with a different state fails and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No object with this key exists.
@@ -111,7 +111,7 @@ pub enum Expect {
     At(u64),
 }
 
-/// The reason why the store refused a write, which has changed nothing.
+/// The reason why the store rejected a write without changing anything.
 #[derive(Clone, Debug)]
 pub enum Refused {
     /// The object does not have the expected state. The variant contains the current object, if the object exists.
@@ -123,7 +123,7 @@ pub enum Refused {
     Moved,
 }
 
-/// The error for a revision that is no longer available.
+/// The error when a revision is no longer available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
     /// The oldest available revision.
@@ -150,8 +150,8 @@ pub struct VersionedStore {
 }
 
 impl VersionedStore {
-    /// Creates an empty store whose current revision is `first`. Revisions before `first` are unavailable. For
-    /// comparison, a new etcd starts at revision 1.
+    /// Creates an empty store whose current revision is `first`. Revisions before `first` are unavailable. A new etcd
+    /// starts at revision 1.
     pub fn new(first: u64, history: History) -> Self {
         // Limit the first revision, so that later writes cannot overflow it.
         let revision = first.clamp(1, u64::MAX / 2);
@@ -259,7 +259,7 @@ impl VersionedStore {
     }
 
     /// Returns the revision that was current at `time`, or a later revision with the same state of the resource.
-    /// `revision_at` uses only the changes in the log.
+    /// `revision_at` uses only the changes that are still in the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
@@ -290,7 +290,7 @@ impl VersionedStore {
     }
 
     /// Stores an object with this revision, or removes the object if `draft` is `None`. The change is not logged, so it
-    /// also affects past states. Returns the change, or `None` if there was nothing to remove.
+    /// also affects past states. Returns the change, or `None` if there was no object to remove.
     pub fn set(
         &mut self,
         now: Instant,
@@ -334,12 +334,13 @@ impl VersionedStore {
         }
     }
 
-    /// Removes a resource's change log, for example when the resource's definition is created, changed or deleted. The
-    /// returned log contains the past changes, for callers that have not read all of them.
+    /// Removes a resource's change log, for example when the resource's definition is created, changed or deleted.
+    /// Callers that have not read all past changes can read them from the returned log.
     ///
-    /// The returned log also keeps the snapshots that still have readers, but only if the resource has no objects left.
-    /// Otherwise, such a snapshot could keep all objects of the resource in memory, even if few of them have changed.
-    /// [`ChangeLog::retained_bytes`] includes the kept snapshots, and the objects before each change.
+    /// If the resource has no objects left, the returned log also keeps the snapshots that still have readers. If the
+    /// resource has objects, the log keeps no snapshots, because a snapshot could keep all objects of the resource in
+    /// memory, even if few objects have changed. [`ChangeLog::retained_bytes`] includes these snapshots, and the
+    /// objects before each change.
     pub fn forget_past(&mut self, resource: &ResourceKey) -> ChangeLog {
         let (revision, is_empty) = (self.now.revision, self.objects(resource).is_empty());
         let mut past = self.change_table(resource, |table| table.forget(revision));
@@ -347,8 +348,8 @@ impl VersionedStore {
         past
     }
 
-    /// Keeps a snapshot of a resource at `revision` while the log still contains all later changes. A snapshot needs
-    /// little memory, because the log already contains all objects that have changed since the snapshot.
+    /// Keeps a snapshot of a resource at `revision` while the log still contains all later changes. Such a snapshot
+    /// needs little memory, because the log already contains all objects that have changed since the snapshot.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
         // Do not keep a snapshot at a future revision, which fault injection can cause, because the objects may still
         // change before it.
@@ -397,11 +398,11 @@ impl VersionedStore {
         changed
     }
 
-    /// Checks whether [`put`](Self::put) would succeed.
+    /// Checks whether [`put`](Self::put) would succeed, without writing.
     ///
     /// # Errors
     ///
-    /// Returns the error that [`put`](Self::put) would return. `check` does not write anything.
+    /// Returns the error that [`put`](Self::put) would return.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));

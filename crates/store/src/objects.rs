@@ -83,7 +83,7 @@ impl Run {
     }
 
     /// Returns the group of objects that starts at the current position, or `None`, without advancing the iterator.
-    /// Many requests can share the encoding of a group.
+    /// Requests can share the encoding of a group.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
@@ -102,8 +102,8 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns an iterator from the current position to the position of `other`. `other` must be a clone of this
-    /// iterator at the same position or a later one.
+    /// Returns an iterator from the current position to the position of `other`, which must be a clone of this iterator
+    /// at the same or a later position.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
     }

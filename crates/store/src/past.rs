@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::objects::Objects;
 use crate::stored::StoreChange;
 
-/// The state of a resource at an earlier revision, stored as a later state and the changes between
-/// them.
+/// The state of a resource at an earlier revision, computed from a later state and the changes between both revisions.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,

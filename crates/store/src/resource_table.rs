@@ -15,7 +15,8 @@ use crate::stored::{ResourceKey, StoreChange, Stored};
 /// The maximum number of snapshots without readers that the log of a resource keeps.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
-/// The change log of one resource. Compaction does not affect readers of this log.
+/// The change log of one resource. [`followed`](Self::followed) also returns compacted changes while they are still in
+/// the log.
 #[derive(Debug, Default)]
 pub struct ChangeLog {
     log: VecDeque<Arc<StoreChange>>,
@@ -45,9 +46,9 @@ impl ChangeLog {
         self.since(revision.checked_sub(1)?).next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns the approximate size, in bytes, of all objects that the log keeps in memory. These are the objects of
-    /// the snapshots, and the objects before and after each change. Each object counts once. `retained_bytes` visits
-    /// all of these objects, so call it without holding a lock.
+    /// Returns the approximate size, in bytes, of all objects that the log keeps in memory. The log keeps the objects
+    /// of its snapshots, and the objects before and after each change. Each object counts once. Do not hold a lock
+    /// during the call, which visits all of these objects.
     pub fn retained_bytes(&self) -> usize {
         let (mut counted, mut visited) = (HashSet::new(), HashSet::new());
         let mut bytes = self.log.len() * size_of::<StoreChange>();

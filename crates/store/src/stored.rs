@@ -112,8 +112,8 @@ struct SelectableFields {
     ends: Box<[usize]>,
 }
 
-/// The form number for [`Stored::field`] if the selectable fields have the same values in all forms. A form is the
-/// structure of the kind's objects in one served API version.
+/// The form number to pass to [`Stored::field`] if the selectable fields have the same values in all forms. A form is
+/// the structure of the kind's objects in one served API version.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -209,7 +209,7 @@ impl Stored {
 
     /// Returns the object in an encoding other than the stored JSON. The first call for an encoding creates it with
     /// `make`. The encoding stays cached until the cache evicts it. Table cells stay cached for only one second,
-    /// because they are valid only for this time.
+    /// because they contain the object's age.
     ///
     /// # Errors
     ///
@@ -228,8 +228,8 @@ impl Stored {
         self.body.decode(self.revision)
     }
 
-    /// Returns the decoded object, and keeps it in memory for later calls. Use `kept_tree` only for the few small
-    /// objects that almost every request reads.
+    /// Returns the decoded object, and keeps it in memory for later calls. Because of the memory use, call `kept_tree`
+    /// only for the few small objects that almost every request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
         self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
@@ -254,8 +254,8 @@ impl Stored {
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns the stored value of a selectable field, or `None` if no value is stored, or if it is valid for only one
-    /// form.
+    /// Returns the stored value of a selectable field. Returns `None` if no value is stored, or if the stored value is
+    /// valid for only one form.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
@@ -300,8 +300,8 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns `true` if the last call of [`mark_as_fitting`](Self::mark_as_fitting) had this form number, so that the
-    /// stored bytes need no conversion. If the result is `false`, the bytes may need a conversion.
+    /// Returns `true` if the last call of [`mark_as_fitting`](Self::mark_as_fitting) had this form number, which means
+    /// that the stored bytes need no conversion. If the method returns `false`, the bytes may need a conversion.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
@@ -355,7 +355,8 @@ pub struct StoreChange {
     pub key: Key,
     /// The object before the change.
     pub old: Option<Arc<Stored>>,
-    /// The object after the change, or the last content with the revision of the deletion.
+    /// The object after the change. For a deletion, this is the last content of the object, with the revision of the
+    /// deletion.
     pub new: Arc<Stored>,
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use super::encodings::Encodings;
 use crate::stored::Key;
 
-/// A B-tree that maps keys to values. Cloning the tree creates an immutable snapshot. A write copies a node only if the
-/// node is on the path to the key and shared with a clone.
+/// A B-tree that maps keys to values. Cloning the tree creates an immutable snapshot. A write copies only the nodes on
+/// the path to the key that are shared with a clone.
 #[derive(Clone, Debug)]
 pub struct Tree<V>(Node<V>);
 

@@ -18,7 +18,8 @@ use crate::request::{Call, RecordedRequest};
 use crate::shared::{Shared, decode, encode};
 use crate::store::{Edit, Store, key_of};
 
-/// A client of a [`Collection`](crate::Collection), with a name and its own faults. Clones share the same client.
+/// A client of a [`Collection`](crate::Collection), with a name and a fault script. Clones share the name and the
+/// script.
 ///
 /// # Examples
 ///

@@ -11,9 +11,9 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 ///
 /// A clock that was created with [`new`](Self::new) advances only when a test calls [`advance`](Self::advance). A clock
 /// that was created with [`beside_tokio`](Self::beside_tokio) follows tokio's clock and can also be stepped by a test.
-/// Rate limiters and queues accept a `SteppedClock`, because it implements [`Clock`] and [`Timer`]. For code that uses
-/// another clock trait, implement this trait for a wrapper around `SteppedClock`, which can use
-/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
+/// Rate limiters and queues accept a `SteppedClock`, because it implements [`Clock`] and [`Timer`]. For code with a
+/// different clock trait, implement that trait for a wrapper around `SteppedClock`, with [`elapsed`](Self::elapsed) and
+/// [`wall`](Self::wall).
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock, which may be paused.
     ///
-    /// Stepping the clock simulates a suspension of the whole process. Steps of this clock do not affect tokio's
+    /// Stepping the clock simulates a suspension of the whole process. Stepping this clock does not affect tokio's
     /// timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
@@ -63,7 +63,7 @@ impl SteppedClock {
         self.steps.advance(by);
     }
 
-    /// Moves only the wall clock, not the monotonic clock. A forward jump simulates a suspended machine, or a user who
+    /// Moves the wall clock, but not the monotonic clock. A forward jump simulates a suspended machine, or a user who
     /// sets the clock forward. A backward jump simulates a user who sets the clock back.
     ///
     /// # Panics
@@ -74,7 +74,7 @@ impl SteppedClock {
         *wall += by;
     }
 
-    /// Returns the time that has passed on the monotonic clock since it was created.
+    /// Returns the time on the monotonic clock since the clock was created.
     pub fn elapsed(&self) -> Duration {
         self.now() - self.start
     }
@@ -89,8 +89,8 @@ impl SteppedClock {
         *self.wall.lock() + elapsed
     }
 
-    /// Returns the number of tasks and threads that are sleeping on this clock. With this number, a test can wait until
-    /// the code under test is sleeping.
+    /// Returns the number of tasks and threads that are sleeping on this clock. A test can poll this number to wait
+    /// until the code under test is sleeping.
     pub fn sleepers(&self) -> usize {
         self.steps.sleepers()
     }

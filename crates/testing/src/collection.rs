@@ -25,12 +25,12 @@ use crate::store::Store;
 /// server. Clones refer to the same collection.
 ///
 /// A collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so it can
-/// be passed directly to the code under test. If a component needs its own faults or its own name in the request log,
-/// create a [`Client`] for it. Methods such as [`put`](Self::put) change the objects immediately, like requests of
-/// another client. Faults do not apply to these methods of the test.
+/// be passed directly to the code under test. If a component needs separate faults or a name in the request log, create
+/// a [`Client`] for the component. Methods such as [`put`](Self::put) change the objects immediately, like requests of
+/// another client. Faults do not apply to these methods.
 ///
 /// A collection is deterministic: it derives uids and generated names from revisions, which count from 1. Object
-/// timestamps come from a manually stepped clock. Only slow responses need an async runtime. A collection stores all
+/// timestamps come from a manually stepped clock. Only delayed responses need a tokio runtime. A collection stores all
 /// past states and all requests, so its memory usage grows with each write and each request.
 ///
 /// # Examples
@@ -77,7 +77,7 @@ pub struct CollectionConfig {
     /// Additional fields for field selectors, such as `spec.color`, like `selectableFields` in a
     /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always supported. For a
     /// built-in kind, a collection also supports the fields that a real server supports, such as `spec.nodeName` for
-    /// pods. By default, this list is empty.
+    /// pods. The default is an empty list.
     pub selectable_fields: Vec<String>,
 }
 
@@ -88,8 +88,7 @@ impl Default for CollectionConfig {
 }
 
 impl<T: Resource> Collection<T> {
-    /// Creates an empty collection with the configuration `config`. [`default`](Self::default) uses the default
-    /// configuration.
+    /// Creates an empty collection with the configuration `config`.
     pub fn new(config: CollectionConfig) -> Self {
         Self::dynamic(T::api_resource(), config)
     }
@@ -109,7 +108,8 @@ impl<T> Collection<T> {
         Client::new(self.shared.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for the requests of all clients, which applies after the client's own script.
+    /// Returns the fault script for the requests of all clients. The script of the client takes precedence over this
+    /// script.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
@@ -161,7 +161,7 @@ impl<T> Collection<T> {
     }
 
     /// Breaks all open watches in the way that `how` specifies. Each watch first delivers the events that happened
-    /// before this call. If an earlier call has made a watch silent, a later call can still end it.
+    /// before this call. A later call can end a watch that an earlier call has made silent.
     ///
     /// With [`Break::Silent`], the watches stay open but deliver no further events.
     pub fn break_watches(&self, how: Break) {
@@ -183,8 +183,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     /// Creates or replaces an object including its status, and returns the stored object.
     ///
     /// `put` stores all values of the object, and fills in a missing uid, times and generation. The generation is
-    /// incremented if anything except the metadata and the status changes. The resourceVersion is set to the next
-    /// revision, so `put` never conflicts.
+    /// incremented if anything except the metadata and the status changes. `put` never conflicts, because it sets the
+    /// resourceVersion to the next revision.
     ///
     /// # Panics
     ///
@@ -195,8 +195,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
-    /// Changes the object with the key `key` and stores it like [`put`](Self::put). If another caller writes the object
-    /// at the same time, `change` calls the closure again.
+    /// Applies `change` to the object with the key `key`, and stores the result like [`put`](Self::put). Calls `change`
+    /// again if another caller writes the object at the same time.
     ///
     /// # Panics
     ///
@@ -240,7 +240,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         self.objects_at(u64::MAX)
     }
 
-    /// Returns all objects as of `revision`, sorted by key. Revisions from before the last compaction work as well.
+    /// Returns all objects as of `revision`, sorted by key. `revision` may be older than the last compaction.
     ///
     /// # Panics
     ///

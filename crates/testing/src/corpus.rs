@@ -1,4 +1,4 @@
-//! Replays test inputs from files, and random mutations of these inputs.
+//! Tests parsers with inputs from files, and with random mutations of these inputs.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,9 +10,9 @@ use std::thread;
 /// `replay_corpus` prints the input and the name of the original file.
 ///
 /// The mutations are the same in each run, so the result of a test is reproducible. The environment variable
-/// `PINTLE_MUTATIONS` sets the number of mutations. `check` runs on a thread with a 2 MiB stack, which is the default
-/// for new threads. The test result therefore does not depend on the stack size of the test thread. A stack overflow
-/// in `check` ends the process.
+/// `PINTLE_MUTATIONS` sets the number of mutations. `check` runs on a thread with a 2 MiB stack, the default for new
+/// threads, so that the test result does not depend on the stack size of the test thread. A stack overflow in `check`
+/// ends the process.
 ///
 /// # Examples
 ///

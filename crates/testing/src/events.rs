@@ -12,7 +12,7 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::faults::{Break, FaultScript};
 use crate::shared::Shared;
 
-/// A stream of the parts of a page: first the metadata, then the items.
+/// A stream of the parts of a list page: first the metadata, and then the items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
@@ -36,7 +36,7 @@ impl Page {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no part of the page.
+    /// If the future is dropped, no part of the page is lost.
     pub async fn next(&mut self) -> Option<Result<ListPart, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
@@ -77,7 +77,7 @@ impl Events {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no event.
+    /// If the future is dropped, no event is lost.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<RawObject>, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

@@ -11,31 +11,31 @@ use pintle_meta::{ApiError, Reason, Status};
 
 use crate::request::{RecordedRequest, Verb};
 
-/// The outcome of a request.
+/// The outcome that a fault gives to a request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. A queued `Pass` applies to one request, like every queued outcome.
+    /// The request succeeds. Like every queued outcome, a queued `Pass` applies to one request.
     Pass,
-    /// The request is not executed, and the client receives this error.
+    /// The server does not execute the request, and the client receives this error.
     Fails(ApiError),
-    /// The request is not executed, and the client receives no response.
+    /// The server does not execute the request, and the client receives no response.
     Lost,
-    /// The request is executed, but the client receives this error. To simulate a broken connection, use
+    /// The server executes the request, but the client receives this error. To simulate a broken connection, use
     /// [`ApiError::transport`].
     AnswerFails(ApiError),
-    /// The request is executed, but the client receives no response.
+    /// The server executes the request, but the client receives no response.
     AnswerLost,
-    /// The request is executed immediately, but the response is delayed by this time on tokio's clock.
+    /// The server executes the request immediately, but delays the response by this time on tokio's clock.
     AnswerSlow(Duration),
-    /// The page or the watch breaks after `after` items, and requests of other kinds succeed.
+    /// The page or the watch breaks after `after` items. Requests other than lists and watches succeed.
     Breaks {
         /// The number of items before the page or the watch breaks.
         after: usize,
         /// How the page or the watch breaks.
         how: Break,
     },
-    /// A streaming list omits the bookmark that marks the end of the initial events, and other requests succeed.
+    /// A streaming list omits the bookmark that marks the end of the initial events. Other requests succeed.
     NoBookmark,
 }
 
@@ -117,7 +117,7 @@ struct Script {
 type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
 impl FaultScript {
-    /// Queues outcomes for the next requests, regardless of their verbs. Each request uses up one outcome.
+    /// Queues outcomes for the next requests with any verb. Each request uses up one outcome.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.0.lock().next.extend(faults);
@@ -147,8 +147,8 @@ impl FaultScript {
         self.0.lock().cut_off = true;
     }
 
-    /// Removes all faults: restores the connection, and removes the rule and the queued outcomes. Open watches then
-    /// deliver the events that occurred while the connection was cut. Broken watches remain broken.
+    /// Restores the connection, and removes the rule and all queued outcomes. Open watches then deliver the events that
+    /// occurred while the connection was cut. Broken watches remain broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.0.lock());
         script.stalled.into_iter().for_each(Waker::wake);

@@ -43,14 +43,14 @@
 //!
 //! # Concepts
 //!
-//! - A [`Collection`] stores the objects of one resource, like an API server. Code under test can use a collection as a
-//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes objects
-//!   directly with methods of the collection. [`CollectionConfig`] configures a collection.
-//! - A [`Client`] sends requests to a collection, with its own faults and its own name in the request log.
-//! - A [`FaultScript`] injects faults into requests. An [`Outcome`] is the result that a fault gives to a request. A
-//!   [`Break`] describes how a page or a watch breaks.
+//! - A [`Collection`] stores the objects of one resource, like an API server. The code under test uses a collection as
+//!   a [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes objects with
+//!   methods of the collection. [`CollectionConfig`] configures a collection.
+//! - A [`Client`] sends requests to a collection, with a fault script and a name in the request log.
+//! - A [`FaultScript`] injects faults into requests. An [`Outcome`] is the result of a request that a fault determines.
+//!   A [`Break`] describes how a page or a watch breaks.
 //! - A [`RecordedRequest`] is an entry in the request log, which contains a [`Call`] and the name of the client. A
-//!   [`Verb`] is the kind of a call. Tests can queue faults for a verb.
+//!   [`Verb`] is the kind of a call, for which tests can queue faults.
 //! - [`Page`] and [`Events`] are the streams that lists and watches return.
 //! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
 //! - [`replay_corpus`] tests a parser with stored inputs and random mutations of these inputs.

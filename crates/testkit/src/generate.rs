@@ -23,12 +23,12 @@ const ITEMS: usize = 3;
 
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Returns a valid custom resource. The same seed always results in the same resource.
+/// Generates a valid custom resource. Equal seeds produce equal resources.
 ///
 /// The object is valid for the schema in [`CustomResource::crd`]. The generator supports types, required and nullable
 /// fields, enums, bounds, lengths, patterns, formats, defaults, maps, sets, and int-or-string fields. Optional fields
-/// are often omitted, and values are often equal to a bound in the schema. The object has no status. Namespaced objects
-/// are in the namespace `default`. The name of the object ends with the seed.
+/// are often omitted, and values are often equal to a bound in the schema. The generated object has no status, and its
+/// name ends with the seed. Namespaced objects are in the namespace `default`.
 ///
 /// The generator does not evaluate CEL rules. If the type has CEL rules, filter the generated objects:
 /// `(0..).map(generate).filter(…)`.

@@ -1,4 +1,4 @@
-//! A test kit for an operator, which contains the operator, the user's steps and the checks.
+//! The test kit for operators.
 
 mod chaos;
 mod crashes;
@@ -31,8 +31,8 @@ use crate::world::{Operator, Settings, World};
 /// steps of a user. The methods of a kit are checks.
 ///
 /// A check runs the operator many times and uses all processors. Each run has a new embedded server, a new runtime with
-/// a paused clock, and a new [`World`]. Checks block the calling thread, so call checks from a plain `#[test]`
-/// function.
+/// a paused clock, and a new [`World`]. Call checks from a plain `#[test]` function, because they block the calling
+/// thread.
 ///
 /// If no [step](Self::step) is added, the checks only test the startup of the operator.
 ///
@@ -47,8 +47,8 @@ pub struct Kit<W = ()> {
 }
 
 impl Kit {
-    /// Creates a kit for an operator. `operator` is called for each process of the operator. `operator` must create a
-    /// new manager on each call.
+    /// Creates a kit for an operator. The kit calls `operator` for each process of the operator, and each call must
+    /// create a new manager.
     pub fn new(operator: impl Fn(Cluster) -> Manager + Send + Sync + 'static) -> Self {
         Self::with_world(move |cluster, ()| operator(cluster))
     }
@@ -67,9 +67,9 @@ impl<W: World> Kit<W> {
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
-    /// Sets the quiet time: the operator is considered idle after this time without changes. The default is 30 s on the
-    /// paused clock, which is longer than the takeover of a Lease. Use a longer quiet time if the operator waits for
-    /// longer than that between two writes.
+    /// Sets the quiet time, which is the time without changes after which the operator counts as idle. The default is
+    /// 30 s on the paused clock, which is longer than the takeover of a Lease. Use a longer quiet time if the operator
+    /// waits longer between two writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
@@ -83,26 +83,26 @@ impl<W: World> Kit<W> {
     }
 
     /// Sets the maximum real time for which the paused clock may not advance. The default is one minute. The paused
-    /// clock does not advance while a task of the operator runs without waiting. If the limit is exceeded, the run
-    /// fails with [`Violation::NotSteady`], which names the running processes.
+    /// clock does not advance while a task of the operator runs without waiting. A run that exceeds the limit fails
+    /// with [`Violation::NotSteady`], which names the running processes.
     ///
-    /// The limit has no effect if the thread of the run is blocked.
+    /// The limit has no effect while the thread of the run is blocked.
     pub fn stall_limit(mut self, limit: Duration) -> Self {
         self.settings.stall_limit = limit;
         self
     }
 
     /// Allows the reconciliations of a key to fail, for example because the user creates an invalid object. The key has
-    /// the form `namespace/name`, or `name` for a cluster-scoped object. For all other keys, the last reconciliation
-    /// must have succeeded when the operator is idle: see [`Violation::FailedCalls`].
+    /// the form `namespace/name`, or `name` for a cluster-scoped object. The last reconciliation of all other keys must
+    /// have succeeded when the operator is idle: see [`Violation::FailedCalls`].
     pub fn may_fail(mut self, key: impl Into<String>) -> Self {
         self.settings.may_fail.insert(key.into());
         self
     }
 
-    /// Adds a step in which the user creates `object`. The kit retries the request until the server accepts it. For
-    /// example, the server may reject the request because the operator has not installed the CustomResourceDefinition
-    /// yet, or because an object with the same name is still being deleted.
+    /// Adds a step in which the user creates `object`. The kit retries the request until the server accepts it. The
+    /// server may reject the request at first, for example because the operator has not installed the
+    /// CustomResourceDefinition yet, or because an object with the same name is still being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -146,7 +146,7 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Runs a custom test against one process of the operator. The process starts to run when the test first waits, so
+    /// Runs a custom test against one process of the operator. The process does not run before the test first waits, so
     /// inject faults at the start of the test.
     ///
     /// # Errors

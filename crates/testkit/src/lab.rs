@@ -109,7 +109,7 @@ impl<W: World> Lab<W> {
 
     /// Makes the next `times` matching requests of any process fail with the HTTP status `status`. `request` consists
     /// of a verb and a resource, as in reports, such as `patch configmaps`, `patch websites/status` or `list websites`.
-    /// For other faults, use [`faults`](Self::faults).
+    /// To inject other faults, use [`faults`](Self::faults).
     ///
     /// If the rule has not affected any request at the end of the test, [`Kit::run`](crate::Kit::run) returns
     /// [`Violation::UnusedRule`].
@@ -161,8 +161,8 @@ impl<W: World> Lab<W> {
         self.journal.requests()
     }
 
-    /// Creates an object as the user. The lab retries the request until the server accepts it. For example, the
-    /// operator may first have to install the CustomResourceDefinition. If the object has no namespace, it is created
+    /// Creates an object as the user. The lab retries the request until the server accepts it. A retry can be necessary
+    /// because the operator must first install the CustomResourceDefinition. An object without a namespace is created
     /// in `default`.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ impl<W: World> Lab<W> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the read and has no other effect.
+    /// Dropping the future cancels the read and changes nothing on the server.
     pub async fn get<T: Resource + DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Violation> {
         match self.user.api::<T>().get(key_of::<T>(key)).await {
             Ok(object) => Ok(Some(object)),
@@ -198,7 +198,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Deletes the object with the key `key` as the user. If the object does not exist, this method returns `Ok`.
+    /// Deletes the object with the key `key` as the user. Returns `Ok` if the object does not exist.
     ///
     /// # Errors
     ///
@@ -214,8 +214,8 @@ impl<W: World> Lab<W> {
         Ok(())
     }
 
-    /// Waits until the object with the key `key` meets a condition, and returns the object. If the object does not
-    /// exist, this method calls the condition with `None`.
+    /// Waits until the object with the key `key` meets a condition, and returns the object. While the object does not
+    /// exist, the condition is called with `None`.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ impl<W: World> Lab<W> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops waiting and has no other effect.
+    /// Dropping the future has no effect on the cluster.
     pub async fn until<T>(
         &self,
         key: &str,

@@ -58,17 +58,17 @@
 //! - A [`Kit`] contains the operator, the steps of the user, and the checks.
 //! - A [`Lab`] is a single run for custom tests, with the server, the operator's processes and the user.
 //! - A [`Violation`] describes why a check has failed. The `Display` output of a `Violation` is a report.
-//! - A [`CrdChecker`] checks which objects are valid for a CustomResourceDefinition. `CrdChecker::new(Website::crd())`
-//!   creates a checker.
+//! - A [`CrdChecker`], such as `CrdChecker::new(Website::crd())`, checks which objects are valid for a
+//!   CustomResourceDefinition.
 //! - [`generate`] generates custom resources from seeds. A [`LeastRole`] contains only the permissions that an operator
 //!   needs.
 //!
 //! # How a run works
 //!
 //! A check starts one thread for each processor. Each run has a single-threaded runtime with a paused tokio clock, and
-//! an embedded server without a socket. All requests of the operator's processes go through the test kit. The test kit
-//! records these requests, and can delay them or cut their connections. Each process is a task. When a process is
-//! killed, its requests stop immediately, its task is dropped, and its Lease is not released.
+//! an embedded server without a socket. The test kit records all requests of the operator's processes, and can delay
+//! them or cut their connections. Each process is a task. Killing a process immediately stops its requests and drops
+//! its task, without releasing its Lease.
 //!
 //! The client, informers, queues, leader election and reconcilers of the operator are real. The storage, admission,
 //! watches and garbage collection of the server are also real. Time, the network and the killing of processes are
@@ -79,15 +79,15 @@
 //!
 //! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, runs with the
 //!   same seed also send the same requests. Each run seeds the random number generator of the crate `fastrand`. An
-//!   operator is not deterministic if it iterates over a `HashMap` or uses several threads.
+//!   operator that iterates over a `HashMap` or uses several threads is not deterministic.
 //! - The check `survives_crashes` fails if one of its planned crashes does not happen.
 //! - Each check ends, because a [limit](Kit::limit) on the paused clock and a maximum number of requests apply to each
-//!   run. If the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the check. A test can
-//!   only hang if the operator blocks its thread.
+//!   run. If the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the check. A test hangs
+//!   only if the operator blocks its thread.
 //! - Operators in a run do not serve probes, metrics or a debug page, because parallel runs would use the same port.
-//!   Operators serve webhooks on a free port.
-//! - A check fails if reconciliations fail in a run without disturbances, unless the failures are allowed with
-//!   [`Kit::may_fail`]. Violations include the errors that the operator has reported.
+//!   Operators in a run serve webhooks on a free port.
+//! - A check fails if reconciliations fail in a run without disturbances, unless [`Kit::may_fail`] allows the failures.
+//!   Violations include the errors that the operator has reported.
 //! - If all processes have ended and one of them failed, a test that is waiting fails immediately with the operator's
 //!   error.
 //! - Reports contain digests instead of the values of a Secret.

@@ -13,7 +13,7 @@ use pintle_apiserver::RequestVerb;
 pub struct SentRequest {
     /// The name of the process, such as `operator-1`. After a restart, the process has a new name.
     pub process: String,
-    /// The number of the request. The first request of each process has the number 1.
+    /// The number of the request, where the first request of each process has the number 1.
     pub number: usize,
     /// The verb of the request. The verb is `None` if the request has no resource, such as `/version`.
     pub verb: Option<RequestVerb>,
@@ -23,14 +23,14 @@ pub struct SentRequest {
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The requested namespace. The namespace is empty for cluster-scoped resources and for requests in all namespaces.
+    /// The requested namespace, which is empty for cluster-scoped resources and for requests in all namespaces.
     pub namespace: String,
-    /// The object's name. The name is empty if the request is for a collection, or if the server generates the name.
+    /// The object's name, which is empty if the request is for a collection, or if the server generates the name.
     pub name: String,
     /// The URL path without the query.
     pub path: String,
-    /// The response's HTTP status. The status is `None` if the connection was cut before the response, or if the
-    /// process dropped the request.
+    /// The response's HTTP status, or `None` if the connection was cut before the response, or if the process dropped
+    /// the request.
     pub code: Option<u16>,
     /// The fault that was injected into the request, or an empty string.
     pub fault: String,
@@ -102,14 +102,13 @@ impl SentRequest {
         target(self) == target(other) && (!with_name || self.is_event() || self.name == other.name)
     }
 
-    /// Returns `true` if the request is a write, which means a create, an update, a patch or a deletion.
+    /// Returns `true` if the request is a create, an update, a patch or a deletion.
     pub fn is_write(&self) -> bool {
         use RequestVerb::{Get, List, Watch};
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
     }
 
-    /// Returns `true` if the request is housekeeping. Requests for Leases, Events and access reviews are housekeeping,
-    /// because every operator sends them, whatever its purpose.
+    /// Returns `true` if the request is for Leases, Events or access reviews, which every operator sends.
     pub fn is_housekeeping(&self) -> bool {
         is_housekeeping(&self.group, &self.resource)
     }

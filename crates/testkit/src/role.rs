@@ -15,15 +15,15 @@ type Rules = BTreeMap<Target, BTreeSet<String>>;
 /// A ServiceAccount with the roles and bindings that allow a set of recorded requests. The `Display` implementation
 /// writes YAML for `kubectl apply`.
 ///
-/// The role contains only permissions that were needed for a recorded request. Therefore, record the requests of a test
-/// that includes deletions and conflicts, or the requests during [`survives_chaos`](crate::Kit::survives_chaos).
+/// The role contains only permissions that a recorded request needed. The recorded requests should therefore include
+/// deletions and conflicts, like the requests during [`survives_chaos`](crate::Kit::survives_chaos).
 ///
 /// Some clusters, such as OpenShift, run the admission plugin `OwnerReferencesPermissionEnforcement`. The embedded
-/// server does not run this plugin, but the role contains the following permissions for it:
+/// server does not run this admission plugin, but the role contains the following permissions for the plugin:
 ///
-/// - `update` of the owner's `finalizers`, if a write adds an owner reference with `blockOwnerDeletion: true`. Each
-///   reference of [`controller_of`](pintle_meta::OwnerReference::controller_of) has this field, and so has each child
-///   that a reconciler applies.
+/// - `update` of the owner's `finalizers`, if a write adds an owner reference with `blockOwnerDeletion: true`. The
+///   owner references that [`controller_of`](pintle_meta::OwnerReference::controller_of) creates, and those in children
+///   that a reconciler applies, set `blockOwnerDeletion`.
 /// - `delete` of an existing object, if a write changes its owner references.
 ///
 /// The role does not cover owner references of Leases, or references to kinds that the embedded server does not serve.
@@ -35,8 +35,8 @@ pub struct LeastRole {
 }
 
 impl LeastRole {
-    /// Returns the role that `requests` require. The roles and the ServiceAccount are named `name`. The ServiceAccount
-    /// is in the namespace `default`.
+    /// Returns the role that `requests` require. The roles and the ServiceAccount, which is in the namespace `default`,
+    /// are named `name`.
     ///
     /// - A Role in the namespace of the Leases contains the permissions for Leases.
     /// - If a request is for all namespaces, a ClusterRole contains all other permissions.

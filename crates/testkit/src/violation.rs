@@ -1,4 +1,4 @@
-//! The result of a check that has failed.
+//! [`Violation`], the error of a failed check.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,9 +8,10 @@ use pintle_meta::ApiError;
 
 use crate::request::SentRequest;
 
-/// A rule that the operator violated, or the reason why a check could not be run.
+/// A rule that the operator violated, or the reason why a check could not run.
 ///
-/// `Debug` and `Display` write the same report, so it is readable if a test calls `unwrap` or returns a `Violation`.
+/// `Debug` and `Display` write the same report, so that the report is readable if a test calls `unwrap` or returns a
+/// `Violation`.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -81,7 +82,8 @@ pub enum Violation {
     NotConverged {
         /// A description of the disturbance.
         what: String,
-        /// The objects and fields that are different. In each difference, the value of the undisturbed run is first.
+        /// The objects and fields that are different. In each difference, the value from the undisturbed run comes
+        /// first.
         differences: Vec<String>,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
@@ -89,8 +91,8 @@ pub enum Violation {
         /// objects.
         errors: Vec<String>,
     },
-    /// A rule of [`Lab::fail`](crate::Lab::fail) did not affect any request. Therefore, the test did not check how the
-    /// operator handles the failure.
+    /// A rule of [`Lab::fail`](crate::Lab::fail) did not affect any request, so the test did not check how the operator
+    /// handles the failure.
     #[error("no request was failed by the rule {rule:?}; the last requests are:{}{}", lines(.requests), reported(.errors))]
     UnusedRule {
         /// The kind of the request and the status, such as `patch configmaps: 503`.
@@ -101,9 +103,9 @@ pub enum Violation {
         /// objects.
         errors: Vec<String>,
     },
-    /// The operator changed nothing in the run without disturbances, so other runs would prove nothing. Definitions,
-    /// webhook registrations and finalizers do not count as changes. Events count as changes, and so does a world that
-    /// differs from its initial state after a step.
+    /// The operator changed nothing in the run without disturbances, so other runs would not test anything.
+    /// Definitions, webhook registrations and finalizers do not count as changes. Events count as changes, and so does
+    /// a world that differs from its initial state after a step.
     #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}{}", lines(.requests), reported(.errors))]
     NoEffect {
         /// The last requests of the operator.
@@ -113,10 +115,10 @@ pub enum Violation {
         errors: Vec<String>,
     },
     /// In a run without disturbances, reconciliations of a key failed until the operator was idle or the user deleted
-    /// the object. After such failures, runs with disturbances would prove nothing. The check also returns this
-    /// violation if, in a run with disturbances, reconciliations of a key still failed half an hour after the last
-    /// disturbance. If the failures are expected, use [`Kit::may_fail`](crate::Kit::may_fail). If the operator only
-    /// needs more time, increase [`Kit::quiet`](crate::Kit::quiet).
+    /// the object. After such failures, runs with disturbances would not test anything. The check also returns this
+    /// violation if reconciliations of a key still failed half an hour after the last disturbance. If the failures are
+    /// expected, use [`Kit::may_fail`](crate::Kit::may_fail). If the operator only needs more time, increase
+    /// [`Kit::quiet`](crate::Kit::quiet).
     #[error("{what}: calls fail (`Kit::may_fail` accepts failures of a key):{}", lines(.errors))]
     FailedCalls {
         /// A description of the disturbance.
@@ -125,8 +127,7 @@ pub enum Violation {
         errors: Vec<String>,
     },
     /// The operator did not send the request at which it should have crashed, although it sent the request in the run
-    /// without a crash. Therefore, the check did not test how the operator handles this crash. The cause is probably
-    /// that the operator is not deterministic.
+    /// without a crash. The check could not test this crash, probably because the operator is not deterministic.
     #[error("{what}: the operator did not send this request in {runs} runs, so the crash did not happen; the last requests are:{}", lines(.requests))]
     NoCrash {
         /// A description of the crash.
@@ -144,7 +145,7 @@ pub enum Violation {
         /// The writes that the process sent when it was not the leader.
         writes: Vec<String>,
     },
-    /// At the end of a run with disturbances, there are more tasks than at the end of an undisturbed run.
+    /// A run with disturbances ended with more tasks than an undisturbed run.
     #[error(
         "{what}: {found} tasks are alive at the end, and {expected} in an undisturbed run: the operator leaks tasks"
     )]

@@ -19,11 +19,10 @@ pub(crate) fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
 
-/// Observes a value repeatedly until `accept` returns `true`. Returns the accepted value. Waits for at most two minutes
-/// on tokio's clock. For another timeout, use [`eventually_within`].
+/// Observes a value repeatedly until `accept` returns `true`, and returns the accepted value. Waits for at most two
+/// minutes on tokio's clock. To set another timeout, use [`eventually_within`].
 ///
-/// The interval between two observations is initially 20 ms. After one second, the interval is 2 % of the time since
-/// the start.
+/// The interval between two observations is 20 ms in the first second, and later 2 % of the time since the start.
 ///
 /// # Examples
 ///
@@ -90,8 +89,8 @@ pub async fn eventually_within<T: Debug>(
 }
 
 /// Checks that `accept` returns `true` for each observed value during the given time on tokio's clock. Returns the last
-/// value. This function observes the value at least once, and once more at the end of the given time. The intervals
-/// between observations are the same as in [`eventually`].
+/// value. The value is observed at least once, and once more at the end of the given time. The intervals between
+/// observations are the same as in [`eventually`].
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// State outside of the cluster that an operator changes, such as a DNS zone. Each run creates a new world with
 /// [`Default`]. All clones of a world must share the same state, as with an `Arc<Mutex<T>>`.
 pub trait World: Clone + Default + Send + Sync + 'static {
-    /// Returns the part of the world's state that must be the same at the end of every run.
+    /// Returns the state that must be the same at the end of every run.
     fn state(&self) -> Value;
 }
 

@@ -14,8 +14,8 @@ pub fn basic(field: &'static str, user: &str, password: &str) -> Result<HeaderVa
     secret(field, "Basic", &Zeroizing::new(BASE64_STANDARD.encode(&*pair)))
 }
 
-/// Returns a header value that is marked as sensitive, so `Debug` does not print it. The header value is erased from
-/// memory when its last clone is dropped.
+/// Returns a header value that is marked as sensitive, so that `Debug` does not print it. Dropping the last clone
+/// erases the header value from memory.
 pub fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
     let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
     let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {

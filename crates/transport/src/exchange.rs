@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::error::BoxError;
 
-/// The time for which a request occupies its connection.
+/// How long a request occupies its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionUse {
     /// The request occupies the connection until the response ends.
@@ -20,10 +20,10 @@ pub enum ConnectionUse {
 /// Options for sending one request.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeOptions {
-    /// The time for which the request occupies its connection.
+    /// How long the request occupies its connection.
     pub usage: ConnectionUse,
     /// The maximum time between sending the request and receiving the response headers. For a streaming body, the time
-    /// is measured from when the last chunk was sent.
+    /// starts when the last chunk is sent.
     pub headers: Option<Duration>,
 }
 

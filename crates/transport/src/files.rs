@@ -17,8 +17,8 @@ const MAX_SIZE: u64 = 4 << 20;
 /// The maximum time for which a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the content of a file, which is erased from memory when it is dropped. Returns an error for pipes and
-/// devices, because a pipe cannot be read twice and may have no writer, and a device can be endless.
+/// Returns the content of a file. Dropping the content erases it from memory. Returns an error for pipes and devices,
+/// because a pipe cannot be read twice, and reading a pipe or device may never end.
 pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     // Check the file type first, because opening a pipe blocks.
@@ -35,12 +35,12 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Reads files on a background thread. At most one read is in progress at a time, and all callers share its result. If
-/// a caller is cancelled, the read continues.
+/// Reads files on a background thread. At most one read is in progress at a time, and all callers share its result.
+/// Cancelling a caller does not cancel the read.
 ///
-/// With a network file system, a read may block forever. Therefore, callers wait only for a limited time, and the
-/// shutdown of a tokio runtime does not wait for reads. If a read finishes after the timeout, its result is returned to
-/// the next caller.
+/// With a network file system, a read may block forever. Callers therefore wait only for a limited time, and the
+/// shutdown of a tokio runtime does not wait for reads. The next caller gets the result of a read that finishes after
+/// the timeout.
 pub struct FileReader<T> {
     /// A description of the files that appears in log messages.
     what: &'static str,
@@ -62,14 +62,14 @@ impl Reading {
 }
 
 impl<T: Clone + Send + 'static> FileReader<T> {
-    /// Creates a reader. `what` is a description of the files that appears in log messages.
+    /// Creates a reader. `what` describes the files in log messages.
     pub fn new(what: &'static str) -> Self {
         Self { what, reading: Mutex::default(), last: Arc::default() }
     }
 
-    /// Runs `read` on the background thread and returns its result. If another read is in progress, waits for its
-    /// result instead. If the timeout expires, returns the result of the previous read, or an error if there was no
-    /// previous read.
+    /// Runs `read` on the background thread and returns its result. If another read is in progress, waits for the
+    /// result of that read instead. If the timeout expires, returns the result of the previous read, or an error if
+    /// there was no previous read.
     pub async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
         let _held = (is_own && is_clock_paused()).then(hold_paused_clock);

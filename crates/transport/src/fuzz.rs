@@ -117,7 +117,7 @@ pub fn gzip(bytes: &[u8]) {
     }
 }
 
-/// Checks `NO_PROXY` rules. The first line is the value of `NO_PROXY`. Each of the other lines is a host.
+/// Checks `NO_PROXY` rules. The first line is the value of `NO_PROXY`. Each other line is a host.
 pub fn no_proxy(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The HTTP/2 settings of a client, with the same defaults as client-go. The settings only matter if HTTP/2 is
-/// negotiated during the TLS handshake.
+/// The HTTP/2 settings of a client, with the same defaults as client-go. The settings apply only if the TLS handshake
+/// negotiates HTTP/2.
 ///
 /// # Examples
 ///
@@ -18,10 +18,10 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Config {
-    /// Whether to offer HTTP/2 to the server. If this is `false`, each request in flight needs its own connection.
+    /// Whether to offer HTTP/2 to the server. Without HTTP/2, each request in flight needs a separate connection.
     pub enabled: bool,
-    /// The time without data from the server after which the client sends a ping. The default is 30 s. With `None`,
-    /// the client sends no pings, so only TCP can detect that the server is lost.
+    /// The time without data from the server after which the client sends a ping. The default is 30 s. If `None`, the
+    /// client sends no pings, so only TCP can detect that the server is unreachable.
     pub ping_after: Option<Duration>,
     /// The time to wait for the response to a ping before the connection is closed. The default is 15 s.
     pub ping_timeout: Duration,
@@ -43,8 +43,8 @@ impl Http2Config {
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// Reads client-go's environment variables. If a variable is not set or is not a number, the setting keeps its
-    /// default.
+    /// Reads the settings from client-go's environment variables. If a variable is missing or not a number, its setting
+    /// keeps the default.
     ///
     /// - `DISABLE_HTTP2` disables HTTP/2 if it is not empty.
     /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS` sets [`ping_after`](Self::ping_after), in seconds. 0 disables pings.

@@ -5,16 +5,16 @@
 //! - A [`Transport`] sends requests over pooled connections and returns the responses. A [`TransportConfig`] describes
 //!   the server, its certificates and its proxy.
 //! - [`RequestBody`] and [`ResponseBody`] are the bodies of requests and responses. A response body owns its connection
-//!   until the end of the body.
+//!   until the body ends.
 //! - [`ExchangeOptions`] are the options for sending a request. A [`Failure`] describes why a request received no
 //!   response.
 //! - [`Upgraded`] is a connection after a protocol upgrade.
-//! - [`Timers`] adds a timeout to a short future, and is cheaper than a new tokio timer for each future.
+//! - [`Timers`] adds timeouts to short futures, and is cheaper than a new tokio timer for each future.
 //! - [`authorization`] creates `Authorization` headers. [`files`] reads files that may change, such as tokens and
 //!   certificates.
 //!
-//! The crate does not depend on particular resources or verbs. A request is only retried if a reused connection fails
-//! before any byte of the request was sent. To read the code, start with `transport.rs`.
+//! The crate works with any resource and verb. A request is retried only if a reused connection fails before any byte
+//! of the request was sent. To read the code, start with `transport.rs`.
 //!
 //! ```
 //! # use std::time::Duration;

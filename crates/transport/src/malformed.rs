@@ -29,8 +29,7 @@ pub(crate) enum Malformed {
     Chunk(&'static str),
 }
 
-/// Returns `true` if the cause of `error` is a response that is invalid HTTP. An invalid response shows that the
-/// server has responded.
+/// Returns `true` if the cause of `error` is an invalid HTTP response, which means that the server has responded.
 pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
     let malformed = causes(error).find_map(|cause| cause.downcast_ref());
     matches!(

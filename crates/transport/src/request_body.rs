@@ -29,7 +29,7 @@ pub struct RequestBody {
     last_chunk: Option<LastChunk>,
 }
 
-/// The time at which the last chunk of a streaming body was taken for sending.
+/// The time at which the transport last took a chunk of a streaming body to send it.
 #[derive(Clone, Debug, Default)]
 pub struct LastChunk(Arc<Mutex<Option<Instant>>>);
 

@@ -15,12 +15,11 @@ use crate::request_body::LastChunk;
 /// Reusable timers for the deadlines of requests that a [`Transport`](crate::Transport) sends.
 ///
 /// Starting or cancelling a tokio timer acquires a lock of the runtime, and can wake another thread. Most requests end
-/// long before their deadline. Therefore, a request does not cancel its timer when it ends, and the next request uses
-/// this timer.
+/// long before their deadline, so a request does not cancel its timer when it ends, and the next request uses this
+/// timer.
 ///
-/// If a request uses the timer of an earlier request, the timer usually fires before the deadline of the request. When
-/// the timer fires, it is reset only if the request is still waiting. Therefore, most requests do not acquire a lock
-/// of the runtime.
+/// The timer of an earlier request usually fires before the deadline of the request that now uses it. A timer that
+/// fires is reset only if its request is still waiting, so most requests do not acquire a lock of the runtime.
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 

@@ -196,7 +196,7 @@ impl Transport {
         }
     }
 
-    /// Adds the scheme and the authority to the URI of a request if they are missing.
+    /// Adds the scheme and the authority to the URI of a request if the URI lacks them.
     pub fn make_whole<B>(&self, request: &mut Request<B>) {
         if request.uri().authority().is_none() {
             let mut parts = uri::Parts::default();
@@ -207,9 +207,9 @@ impl Transport {
         }
     }
 
-    /// Uses the client certificate from a run of the credential plugin for new connections. If the plugin returned no
-    /// certificate, the configured certificate is used. The call has no effect if the certificate of a later run is
-    /// already in use.
+    /// Sets the client certificate for new connections to the certificate from a run of the credential plugin. If the
+    /// plugin returned no certificate, new connections use the configured certificate. Does nothing if the certificate
+    /// of a later run is already in use.
     pub async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,

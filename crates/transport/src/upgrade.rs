@@ -33,7 +33,7 @@ const MAX_REFUSAL: usize = 64 << 10;
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upgraded {
-    /// Takes the upgraded connection out of a response whose status is 101. Returns `None` if a layer has dropped the
+    /// Takes the upgraded connection out of a response with status 101. Returns `None` if a layer has dropped the
     /// connection.
     pub fn take<B>(response: &Response<B>) -> Option<Self> {
         let Slot(slot) = response.extensions().get()?;

@@ -49,15 +49,16 @@ use crate::review::{AdmissionRequest, Operation, UserInfo};
 pub struct Admission<T> {
     /// The requested operation.
     pub operation: Operation,
-    /// The new object that the API server would store. For a deletion, this is the currently stored object.
+    /// The object that the API server would store if it allowed the request. For a deletion, this is the currently
+    /// stored object.
     pub object: T,
     /// The stored object before an update, or `None` for other operations.
     ///
-    /// Contains an error if the stored object does not decode as `T`, for example because `T` has become stricter. With
-    /// `request.old.transpose()?`, a handler denies the update of such an object. With
-    /// `if let Some(Ok(old)) = request.old`, a handler allows the update, which may repair the object.
+    /// Contains an error if the stored object cannot be decoded as `T`, for example because `T` has become stricter. A
+    /// handler with `request.old.transpose()?` denies updates of such an object. A handler with `if let Some(Ok(old)) =
+    /// request.old` allows an update, which may repair the object.
     pub old: Option<Result<T, Denial>>,
-    /// The requested resource. The version is the version of `T`, even if the client used another version.
+    /// The requested resource, with the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
     pub kind: GroupVersionKind,
@@ -72,10 +73,10 @@ pub struct Admission<T> {
     /// Whether the request is a dry run. In a dry run, the API server does not store anything, and the handler must not
     /// have side effects.
     pub is_dry_run: bool,
-    /// The `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions` of the request as JSON. The JSON is null
-    /// if the request has no options.
+    /// The `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions` of the request as JSON, or `null` if the
+    /// request has no options.
     pub options: Value,
-    /// The uid of the webhook call, which is not the uid of the object.
+    /// The uid of the webhook call, which differs from the uid of the object.
     pub uid: String,
 }
 
@@ -117,17 +118,17 @@ impl<T> Admission<T> {
 
 /// Creates requests for tests, with an empty user name. Tests can change all fields of the request.
 impl<T: Resource> Admission<T> {
-    /// Creates a request that creates `object`.
+    /// Returns a request to create `object`.
     pub fn create(object: T) -> Self {
         Self::new(Operation::Create, object, None)
     }
 
-    /// Creates a request that changes `old` to `new`.
+    /// Returns a request to change `old` to `new`.
     pub fn update(old: T, new: T) -> Self {
         Self::new(Operation::Update, new, Some(old))
     }
 
-    /// Creates a request that deletes `object`.
+    /// Returns a request to delete `object`.
     pub fn delete(object: T) -> Self {
         Self::new(Operation::Delete, object, None)
     }

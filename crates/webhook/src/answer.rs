@@ -6,8 +6,8 @@ use std::fmt;
 
 use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
-/// A response that allows a request, optionally with warnings and audit annotations. A validating handler without
-/// warnings and annotations can return `()`, and such a mutating handler can return the object.
+/// A response that allows a request, optionally with warnings and audit annotations. Without warnings and annotations,
+/// a validating handler can return `()`, and a mutating handler can return the object.
 ///
 /// # Examples
 ///
@@ -54,8 +54,7 @@ impl<T> From<T> for Allowed<T> {
 
 /// A response that rejects a request, which the client receives as an error.
 ///
-/// The `?` operator converts any error to a denial with code 500. The denial contains the text of the error, so the
-/// client can see it.
+/// The `?` operator converts any error to a denial with code 500, which shows the text of the error to the client.
 ///
 /// # Examples
 ///

@@ -37,18 +37,18 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The PEM file with the private key.
     pub key: PathBuf,
-    /// The PEM file with the certificate authorities that the API server must trust. The registered webhook
-    /// configurations contain the authorities as `caBundle`. If `authority` is `None`, the API server uses the
-    /// root certificates of its system.
+    /// The PEM file with the certificate authorities that the API server must trust. The registration of the webhooks
+    /// contains these authorities as `caBundle`. If `authority` is `None`, the API server uses the root certificates of
+    /// its system.
     pub authority: Option<PathBuf>,
-    /// The interval at which the server reads the files. The default interval is 10 s. For comparison, a changed
-    /// Secret appears in a volume after about a minute.
+    /// The interval at which the server reads the files. The default interval is 10 s. The kubelet updates a changed
+    /// Secret in a volume after about a minute.
     pub period: Duration,
 }
 
 impl CertificateFiles {
-    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A volume for a
-    /// `kubernetes.io/tls` Secret contains these files.
+    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory, such as a volume for a
+    /// `kubernetes.io/tls` Secret.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -59,7 +59,7 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates of the authorities that the API server must trust. The returned PEM contains only
+    /// Reads the certificates of the authorities that the API server must trust, as PEM. The result contains only
     /// certificates, even if the file also contains a private key. Returns no certificates if
     /// [`authority`](Self::authority) is `None`.
     ///

@@ -2,8 +2,8 @@
 
 /// Determines how the API server reacts if it cannot call the webhook or receives no valid response.
 ///
-/// The policy also applies to deletions if the object does not decode as the handler's Rust type, because the
-/// handler cannot check them. An update can repair an object that does not decode.
+/// The policy also applies to the deletion of an object that cannot be decoded as the handler's Rust type, because the
+/// handler cannot check this deletion. An update can repair an object that cannot be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The API server rejects the request.

@@ -24,18 +24,18 @@ const TURN: usize = 32;
 /// called the hub.
 ///
 /// [`From`] or [`TryFrom`] implementations convert each version to the hub, and the hub to each version. A kind with
-/// *n* versions therefore needs 2(*n* − 1) conversions. The hub should have all fields of all versions, because a
-/// conversion loses fields that the hub does not have. Pass the hub to [`Webhooks::convert`](crate::Webhooks::convert).
+/// *n* versions therefore needs 2(*n* − 1) conversions. The hub should have all fields of all versions, because
+/// conversions lose fields that the hub lacks. Pass the hub to [`Webhooks::convert`](crate::Webhooks::convert).
 ///
-/// If an object cannot be converted, every list and watch that includes the object fails. The API server retries such a
-/// failed conversion without any limit. To avoid failed conversions, prefer [`From`] to [`TryFrom`]. If a version lacks
-/// a field, store the value of the field in an annotation, or reject objects with this field in a validating webhook.
+/// If an object cannot be converted, every list and watch that includes the object fails. The API server retries failed
+/// conversions without any limit. To avoid failed conversions, implement [`From`] instead of [`TryFrom`]. For a field
+/// that a version lacks, store the value in an annotation, or reject objects with this field in a validating webhook.
 ///
 /// For each version and problem, the hub logs failed conversions once a minute, with the number of failures since the
 /// last log line.
 ///
-/// A conversion may change labels and annotations. The hub copies all other metadata from the sent object, because the
-/// API server ignores or rejects other metadata changes.
+/// A conversion may change labels and annotations. The hub copies all other metadata from the object in the request,
+/// because the API server ignores or rejects other metadata changes.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ struct Version<H> {
 }
 
 impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
-    /// Creates a hub with the hub version `H` as its only version.
+    /// Creates a hub whose only version is the hub version `H`.
     #[expect(clippy::new_without_default, reason = "a hub without a spoke is useless")]
     pub fn new() -> Self {
         Self { resource: H::api_resource(), versions: BTreeMap::new() }.spoke::<H>()

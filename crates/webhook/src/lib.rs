@@ -60,19 +60,19 @@
 //! - [`Webhooks`] contains all webhooks and hubs of a program. `Webhooks` implements the `tower` service, and creates
 //!   the objects that register the webhooks: a [`ValidatingWebhookConfiguration`], a [`MutatingWebhookConfiguration`]
 //!   and the `conversion` of a CustomResourceDefinition.
-//! - An [`Admission`] is the request that a handler receives, and answers with [`Allowed`] or a [`Denial`].
+//! - An [`Admission`] is the request that a handler receives. The handler returns [`Allowed`] or a [`Denial`].
 //! - An [`Endpoint`] is the address at which the API server calls the webhooks.
 //!
 //! # Guarantees
 //!
-//! - If a handler panics, fails or times out, the crate denies only the request of this handler.
-//! - A patch contains only the changes of the handler, and keeps fields that the Rust type does not declare.
-//!   [`Webhook::mutate`] describes how the patch is computed for lists.
+//! - If a handler panics, fails or times out, only its request is denied.
+//! - A patch contains only the changes of the handler, and keeps fields that the Rust type does not declare. See
+//!   [`Webhook::mutate`] for the computation of patches for lists.
 //! - A conversion cannot change any metadata except labels and annotations.
 //! - The bodies of all requests in flight use at most 256 MiB in total. The server rejects request bodies that are too
 //!   large, invalid or late.
-//! - An update can repair a stored object that does not decode. The operator can still remove the finalizers of such an
-//!   object.
+//! - An update can repair a stored object that cannot be decoded, and an operator can still remove the finalizers of
+//!   such an object.
 //! - `Debug` output, logs and errors do not contain objects or the private key.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

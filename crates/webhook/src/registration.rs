@@ -87,8 +87,8 @@ impl Webhooks {
         (!webhooks.is_empty()).then(|| ValidatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Returns the configuration that registers the mutating webhooks, if there are any.
-    /// [`validating_configuration`](Self::validating_configuration) describes the arguments.
+    /// Returns the configuration that registers the mutating webhooks, if there are any. See
+    /// [`validating_configuration`](Self::validating_configuration) for the arguments.
     pub fn mutating_configuration(&self, name: &str, ca_bundle: &[u8]) -> Option<MutatingWebhookConfiguration> {
         let webhooks = self.entries(WebhookType::Mutating, ca_bundle);
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))

@@ -13,7 +13,7 @@ pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "Convers
 /// A review of one client request, which contains either the request of the API server or the response of the
 /// webhook.
 ///
-/// [`Webhooks`](crate::Webhooks) reads and writes this type, which is public for tests and other servers.
+/// [`Webhooks`](crate::Webhooks) reads and writes reviews. This type is public for tests and other servers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
@@ -59,7 +59,7 @@ pub struct AdmissionRequest {
     pub object: Option<Box<RawValue>>,
     /// The stored object before the request, or `None` for a creation.
     pub old_object: Option<Box<RawValue>>,
-    /// Whether the request is a dry run. In a dry run, the API server does not store anything.
+    /// Whether the request is a dry run, in which the API server stores nothing.
     #[serde(default, deserialize_with = "or_empty")]
     pub dry_run: bool,
     /// The options of the request, such as `CreateOptions`.

@@ -99,7 +99,7 @@ impl WebhookServer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the socket, if it is open, and has no other effect.
+    /// Dropping the future closes the socket if it is open.
     pub async fn bind(
         address: impl Into<SocketAddr>,
         files: impl Into<CertificateFiles>,

@@ -1,4 +1,4 @@
-//! Admission webhooks, each with a handler and with rules that select requests.
+//! Admission webhooks, each with a handler and with rules that select its requests.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,8 +24,7 @@ pub(crate) enum WebhookType {
 /// webhook.
 ///
 /// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls a webhook for
-/// creations and updates with a timeout of 10 s. If the API server cannot call the webhook, it rejects the request by
-/// default.
+/// creations and updates with a timeout of 10 s, and rejects a request if it cannot call the webhook.
 ///
 /// # Examples
 ///
@@ -97,23 +96,23 @@ impl Webhook {
     /// object.
     ///
     /// The API server receives the changes as a JSON patch. If the handler does not change the object, the response
-    /// contains no patch. An object keeps fields that `T` does not declare, even inside list elements. The following
-    /// rules, in this order, find the original of each list element in the result:
+    /// contains no patch. An object keeps fields that `T` does not declare, even inside list elements. For this
+    /// purpose, the following rules match the elements of a returned list with the elements of the original list:
     ///
-    /// 1. If a field identifies the elements, elements with the same value match. This field is the first of `name`,
-    ///    `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a unique value in each element. If no
-    ///    field identifies the elements, equal elements match.
+    /// 1. If a field identifies the elements, elements with the same value of this field match. The identifying field
+    ///    is the first of `name`, `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a unique value
+    ///    in each element. If no field identifies the elements, equal elements match.
     /// 2. If the length of the list has not changed, unmatched elements at the same position match. In a list whose
-    ///    elements have an identifying field, this rule matches only elements whose other declared fields are equal.
-    ///    Therefore, an element keeps its undeclared fields if a handler changes only the field that identifies the
-    ///    element. A new element that replaces an old one does not inherit undeclared fields, for example the
-    ///    `securityContext` of a container.
+    ///    elements have an identifying field, the position matches only elements whose other declared fields are equal.
+    ///    An element therefore keeps its undeclared fields if a handler changes only its identifying field. A new
+    ///    element that replaces an old element does not inherit undeclared fields, such as the `securityContext` of a
+    ///    container.
     ///
-    /// Unmatched elements of the result are new. Unmatched elements of the original list are removed, including their
+    /// Unmatched elements of the returned list are new. Unmatched elements of the original list are removed, with their
     /// undeclared fields.
     ///
     /// If decoding reorders a list, for example into a `BTreeSet`, the rules can match wrong elements, and the patch
-    /// then replaces the whole list. If the patched object still does not decode to the returned object, the handler's
+    /// then replaces the whole list. If decoding the patched object still does not result in the returned object, the
     /// request is denied with code 500.
     ///
     /// The API server calls mutating webhooks first, then validates the object, and then calls validating webhooks.
@@ -159,13 +158,13 @@ impl Webhook {
     /// Sets the operations for which the API server calls the webhook. By default, the API server calls a webhook for
     /// creations and updates.
     ///
-    /// If the stored object does not decode as `T`, the handler cannot check its deletion, so the [`FailurePolicy`]
-    /// determines whether the API server rejects the deletion.
+    /// The handler cannot check the deletion of a stored object that cannot be decoded as `T`. For such an object, the
+    /// [`FailurePolicy`] determines whether the API server rejects the deletion.
     ///
     /// # Panics
     ///
-    /// Panics if `operations` is empty, or if `operations` contains deletions and the webhook is mutating. The API
-    /// server does not accept object changes from a webhook for deletions.
+    /// Panics if `operations` is empty, or if `operations` contains deletions and the webhook is mutating. For a
+    /// deletion, the API server does not accept object changes from a webhook.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
@@ -204,8 +203,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the timeout for the handler and for the call by the API server. The API server uses this timeout rounded up
-    /// to whole seconds. The default timeout is 10 s.
+    /// Sets the timeout for the handler and for the call by the API server, which rounds the timeout up to whole
+    /// seconds. The default timeout is 10 s.
     ///
     /// # Panics
     ///
@@ -228,7 +227,7 @@ impl Webhook {
     }
 
     /// Makes the API server call a mutating webhook again if a later webhook has changed the object. The handler must
-    /// be idempotent: if it receives an object that it has already changed, it must return the object unchanged.
+    /// be idempotent: it must not change an object that it has already changed.
     ///
     /// # Panics
     ///
@@ -239,8 +238,8 @@ impl Webhook {
         self
     }
 
-    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects match
-    /// every selector.
+    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects always
+    /// match.
     pub fn namespaces(mut self, selector: LabelSelectorSpec) -> Self {
         self.namespaces = Some(selector);
         self
@@ -260,8 +259,8 @@ impl Webhook {
         self
     }
 
-    /// Returns the path of the webhook, such as `/validate/example.com/v1/websites`. For the core group, the path
-    /// contains `core` as the group.
+    /// Returns the path of the webhook, such as `/validate/example.com/v1/websites`. The path of a core resource
+    /// contains the group `core`.
     pub fn path(&self) -> String {
         let version = &self.resource.group_version.version;
         let mut path = format!("/{}/{}/{version}/{}", self.verb(), self.group(), self.resource.plural);

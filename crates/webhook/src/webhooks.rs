@@ -87,8 +87,7 @@ impl Webhooks {
     ///
     /// # Panics
     ///
-    /// Panics if another webhook has the same path. To change the path of a webhook, give the webhook a
-    /// [name](Webhook::name).
+    /// Panics if another webhook has the same path. To change the path of a webhook, set its [name](Webhook::name).
     #[allow(clippy::should_implement_trait, reason = "webhooks have no sum")]
     pub fn add(self, webhook: Webhook) -> Self {
         self.route(webhook.path(), Route::Admission(webhook))
@@ -110,8 +109,8 @@ impl Webhooks {
         self
     }
 
-    /// Sets the address at which the API server calls the webhooks. Without an endpoint, the webhooks cannot be
-    /// registered in the cluster.
+    /// Sets the address at which the API server calls the webhooks. Webhooks without an endpoint cannot be registered
+    /// in the cluster.
     pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.endpoint = Some(endpoint);
         self

@@ -28,11 +28,11 @@ use crate::order::{Fifo, Order};
 /// assert_eq!(queue.name(), "websites");
 /// ```
 pub struct QueueConfig<K, C = StdClock> {
-    /// The name of the queue in metrics and in `Debug` output. Empty by default.
+    /// The name of the queue in metrics and in `Debug` output. The default is an empty name.
     pub name: String,
     /// The queue's clock. Async tasks can wait for a key only if this clock is a [`Timer`](pintle_ratelimit::Timer).
     pub clock: C,
-    /// The order of the keys that workers receive. [`Fifo`] by default.
+    /// The order of the keys that workers receive. The default is [`Fifo`].
     pub order: Box<dyn Order<K>>,
     /// The limiter that computes the delay of a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
@@ -46,9 +46,9 @@ pub struct QueueConfig<K, C = StdClock> {
     /// limiter. Each `get` also removes the expired failures of a few keys, and `len` and `counts` remove all expired
     /// failures. While a worker waits for a key, the queue removes expired failures even without another call.
     pub keep_failures: Option<Duration>,
-    /// What happens to a pending retry (a delay after a failure) if its key is added without a delay.
+    /// The policy for a pending retry (a delay after a failure) whose key is added without a delay.
     pub pending_retry: DelayPolicy,
-    /// What happens to a pending reminder (a delay without a failure) if its key is added without a delay.
+    /// The policy for a pending reminder (a delay without a failure) whose key is added without a delay.
     pub pending_reminder: DelayPolicy,
     /// The maximum number of keys per second that all workers together can dequeue, or `None` for no limit. A key stays
     /// queued while it waits for a token. A worker that stops waiting for a key does not consume a token.

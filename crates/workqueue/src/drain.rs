@@ -39,7 +39,7 @@ pub struct ShutdownReport<K> {
 /// future. Any number of drains can wait on the same queue.
 ///
 /// The current shutdown mode of the queue determines when the wait ends. A later call of [`shut_down`] with a stricter
-/// mode can therefore end a wait that takes too long. Queued keys are only processed while workers keep calling `get`.
+/// mode can end a wait that takes too long. Queued keys are only processed while workers keep calling `get`.
 ///
 /// # Examples
 ///

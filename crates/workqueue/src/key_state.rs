@@ -24,8 +24,8 @@ pub enum DelayKind {
     #[default]
     Reminder,
     /// The last processing of the key requested the delay. Adding the key without a delay cancels the requeue, as with
-    /// [`DelayPolicy::Absorb`](crate::DelayPolicy), because the next processing can request a new delay. A requeue that
-    /// is merged with a reminder or a retry becomes a reminder or a retry.
+    /// [`DelayPolicy::Absorb`](crate::DelayPolicy), because the next processing can request a new delay. If a requeue
+    /// is merged with a reminder, it becomes a reminder. If a requeue is merged with a retry, it becomes a retry.
     Requeue,
 }
 

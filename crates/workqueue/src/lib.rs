@@ -63,8 +63,8 @@
 //!
 //! # Differences from client-go
 //!
-//! In all other respects, the queue behaves like client-go's queue. `tests/it/` contains client-go's test cases, which
-//! are listed in `tests/ROWS.md`.
+//! Apart from the differences in the following tables, the queue behaves like client-go's queue. `tests/it/` contains
+//! client-go's test cases, which are listed in `tests/ROWS.md`.
 //!
 //! | What | client-go | here | Why | Test |
 //! |---|---|---|---|---|

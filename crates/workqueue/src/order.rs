@@ -13,7 +13,7 @@ pub use priority::Priority;
 /// A number that identifies a queued key within its queue. Tickets are small and `Copy`.
 ///
 /// The queue passes a ticket to [`Order::push`]. The ticket identifies the pushed key until it is popped or removed.
-/// The queue may reuse the ticket for another key afterwards.
+/// After the key was popped or removed, the queue may reuse the ticket for another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u32);
 
@@ -74,8 +74,8 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key and returns its place. The place is any number that helps the order to find the key again. The
-    /// queue passes the place of a key to later calls for this key.
+    /// Queues a key and returns its place, which is a number of the implementation's choice. The queue passes the place
+    /// to later calls for this key, so that the order can find the key again.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
     /// Removes the next key and returns its ticket.

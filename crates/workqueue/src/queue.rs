@@ -67,7 +67,7 @@ use crate::wait::Wait;
 /// - A panic does not prevent the queue from waking other workers.
 /// - If a waker panics when a delay ends, only the panic hook reports the panic.
 ///
-/// A queue can contain at most 4,294,967,295 keys at a time. Adding another key panics.
+/// A queue can contain at most 4,294,967,295 keys at a time. Adding a key to a full queue panics.
 ///
 /// # Known limits
 ///
@@ -77,7 +77,7 @@ use crate::wait::Wait;
 ///   of a whole burst allocated.
 /// - A thread that finds the lock contended spins for a few microseconds before it blocks.
 /// - If a queued key is added again with a delay and a higher priority, its priority is raised immediately.
-/// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, whatever the
+/// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, regardless of the
 ///   [`DelayPolicy`](crate::DelayPolicy). [`add_after`](Self::add_after) with a delay of zero follows the
 ///   `DelayPolicy`, like [`add`](Self::add).
 ///
@@ -147,7 +147,7 @@ impl<K, C: Clock> WorkQueue<K, C> {
     }
 
     /// Returns `true` if no key is queued. If no key is queued but the delay of a key has ended, this method queues the
-    /// key and returns `false`. In contrast, [`len`](Self::len) queues all keys whose delay has ended.
+    /// key and returns `false`. Unlike `is_empty`, [`len`](Self::len) queues all keys whose delay has ended.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
@@ -227,8 +227,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// Adds `key` as a [reminder](DelayKind::Reminder) after a delay. The earlier deadline applies if the key already
     /// has a delay.
     ///
-    /// If `after` is zero, adds the key immediately, like [`add`](Self::add). A delay that ends more than 584 years
-    /// after the queue was created never ends.
+    /// If `after` is zero, adds the key immediately, like [`add`](Self::add). A delay that would end more than 584
+    /// years after the queue was created is treated as infinite.
     pub fn add_after(&self, key: K, after: Duration) -> Added {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() })
     }
@@ -309,7 +309,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     ///
     /// Workers are woken in FIFO order. If a key is already available, the call dequeues it immediately. If many delays
     /// end at the same time, each call queues only a few of the due keys before it dequeues a key. The
-    /// [`Order`](crate::Order) therefore receives due keys in small batches.
+    /// [`Order`](crate::Order) receives due keys in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }

@@ -8,7 +8,7 @@ use pintle_json::Json;
 
 use super::environment::{self, Optional};
 
-/// Compiles a policy's expressions. An expression can use the variables that were compiled earlier.
+/// Compiles a policy's expressions. Each expression can use the variables that were compiled before it.
 #[derive(Debug)]
 pub struct Expressions {
     /// The CEL environment for match conditions, without the policy's variables.
@@ -61,9 +61,8 @@ impl Expressions {
         compile(&self.without_authorizer, text, &[Type::String])
     }
 
-    /// Compiles the expression of a mutation. If `is_patch` is `true`, this expression must return a list of
-    /// `JSONPatch` objects. If `is_patch` is `false`, this expression must return an apply configuration of type
-    /// `Object`.
+    /// Compiles the expression of a mutation. If `is_patch` is `true`, the expression must return a list of `JSONPatch`
+    /// objects, and otherwise an apply configuration of type `Object`.
     pub fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
@@ -98,7 +97,8 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
     }
 }
 
-/// A policy with its compiled expressions. An expression that does not compile is replaced by its compile error.
+/// A policy with its compiled expressions. For an expression that does not compile, the policy contains the compile
+/// error.
 #[derive(Debug)]
 pub struct CompiledPolicy {
     /// Whether errors deny the request, which is `false` if the `failurePolicy` is `Ignore`.
@@ -205,7 +205,8 @@ impl CompiledPolicy {
         self.is_reinvocable
     }
 
-    /// Returns `true` if errors in the configuration or in an expression deny the request.
+    /// Returns `true` if the failure policy is `Fail`, which means that errors in the configuration or in an expression
+    /// deny the request.
     pub fn fails(&self) -> bool {
         self.fails
     }

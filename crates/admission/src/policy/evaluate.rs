@@ -32,7 +32,7 @@ pub struct Inputs<'a> {
     /// The object's namespace, or `None` for a cluster-scoped object.
     pub namespace: Option<&'a Json>,
     pub authorizer: Arc<dyn Authorizer>,
-    /// The authorization check for the request's resource, without a verb. Expressions add the verb.
+    /// The authorization check for the request's resource. Expressions add the verb to this check.
     pub resource: Question,
 }
 
@@ -60,7 +60,7 @@ pub struct Verdict {
     pub denials: Vec<Denial>,
     /// The audit annotations whose expressions failed, each of which denies the request.
     pub annotation_denials: Vec<Denial>,
-    /// The audit annotations. Their keys do not contain the name of the policy.
+    /// The audit annotations, whose keys do not contain the name of the policy.
     pub annotations: Vec<(String, String)>,
 }
 
@@ -110,7 +110,7 @@ impl CompiledPolicy {
         verdict
     }
 
-    /// Returns `true` if the request satisfies all match conditions. If the evaluation of a condition fails and no
+    /// Returns `true` if the request satisfies all match conditions. If a condition cannot be evaluated and no
     /// condition is false, the failure policy determines the result.
     pub fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         let inputs = Inputs {

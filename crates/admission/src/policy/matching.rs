@@ -4,8 +4,8 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::selector;
 use pintle_json::Json;
 
-/// The attributes of a request for one group and version. There are several candidates if a resource is served in
-/// several groups or versions.
+/// The attributes of a request for one group and version. If a resource is served in several groups or versions, a
+/// request has several candidates.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     pub group: &'a str,
@@ -26,13 +26,13 @@ pub struct Candidate<'a> {
 pub struct Matched<'a> {
     pub object: Option<&'a Json>,
     pub old_object: Option<&'a Json>,
-    /// The namespace that contains the object, or the object itself if it is a Namespace, or `None`.
+    /// The namespace of the object, or the object itself if it is a Namespace. `None` for other cluster-scoped objects.
     pub namespace: Option<&'a Json>,
 }
 
 /// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's
-/// version of the resource. The other candidates describe the request in other versions of the resource. With the match
-/// policy `Exact`, only the first candidate can match.
+/// version of the resource, and the other candidates describe it in other versions. If the match policy is `Exact`,
+/// only the first candidate can match.
 pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);
@@ -91,7 +91,7 @@ fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
         && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
 }
 
-/// Returns the object's name for messages, or `generateName` or `Unknown` if the object has no name yet.
+/// Returns the object's name for messages. If the object has no name yet, returns its `generateName` or `Unknown`.
 pub fn name_of(object: Option<&Json>) -> String {
     let Some(object) = object else { return "Unknown".into() };
     match (metadata::name(object), object.text("/metadata/generateName")) {

@@ -12,12 +12,12 @@ use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 /// The maximum nesting depth of objects in the result of a mutation.
 const MAX_DEPTH: usize = 256;
 
-/// The error of a mutation that has not returned a valid object.
+/// The error of a mutation that does not result in a valid object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MutationError {
     /// The mutation failed. The failure policy determines whether this error denies the request.
     Failed(String),
-    /// The result of the mutation is not a valid object of its kind. This error always denies the request, even if the
+    /// The result of the mutation is not a valid object of its kind. The server then denies the request even if the
     /// failure policy is `Ignore`.
     Undecodable(String),
 }

@@ -1,5 +1,5 @@
 //! Checks a validating policy's expressions against the types of the resources that it matches. In a real cluster, a
-//! controller in kube-controller-manager does this.
+//! controller in kube-controller-manager performs this type check.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ const MAX_CHECKS: usize = 20_000;
 /// The maximum total length of a policy's warnings, in bytes. etcd's maximum object size is a little larger.
 const MAX_WARNINGS: usize = 1 << 20;
 
-/// The type check of one policy. The type check consists of separate steps, so that the caller can yield between two
-/// steps.
+/// The type check of one policy, in separate steps, so that the caller can yield between two steps.
 ///
 /// As in kube-controller-manager, only validations and their message expressions can cause warnings.
 #[derive(Debug)]
@@ -61,13 +60,13 @@ impl<'a> TypeCheck<'a> {
         Some(environment)
     }
 
-    /// Returns the number of fields with expressions, which the caller must check for each kind.
+    /// Returns the number of fields with expressions. The caller must check each of these fields for each kind.
     pub fn fields(&self) -> usize {
         self.fields.len()
     }
 
-    /// Checks the expression in field `at` for objects of one kind. Returns `false` after the check has reached a
-    /// limit. After a limit is reached, further calls have no effect.
+    /// Checks the expression in field `at` for objects of one kind. Returns `false` if the check has reached a limit.
+    /// Further calls then have no effect.
     pub fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
         let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
         self.left = left;
@@ -84,7 +83,7 @@ impl<'a> TypeCheck<'a> {
         true
     }
 
-    /// Returns the field `typeChecking` of the policy's status.
+    /// Ends the type check, and returns the field `typeChecking` of the policy's status.
     pub fn finish(self) -> Json {
         let Self { fields, warnings, .. } = self;
         let warnings = warnings.into_iter().filter_map(|(at, texts)| {

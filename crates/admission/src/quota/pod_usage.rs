@@ -38,7 +38,8 @@ pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Fails if a container does not specify a resource that the quota limits, unless the pod has `spec.resources`.
+/// Returns an error if a container does not specify a resource that the quota limits, unless the pod has
+/// `spec.resources`.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());

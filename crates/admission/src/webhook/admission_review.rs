@@ -68,8 +68,8 @@ pub fn read_admission_response(
     })
 }
 
-/// Returns a patched object. If the patch removed the type of the object, sets the type of the object `before` the
-/// patch, as kube-apiserver does.
+/// Returns a patched object with its type. If the patch removed the type, the result has the type of the object
+/// `before` the patch, as in kube-apiserver.
 pub fn with_type_of(mut patched: Json, before: &Json) -> Json {
     for field in ["apiVersion", "kind"] {
         if patched.is_object() && patched[field].is_empty() {

@@ -17,7 +17,7 @@ pub(super) fn write(kind: &str, api_version: &str, request: &Json) -> String {
     format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"request\":{{\"uid\":\"{UID}\",{members}}}")
 }
 
-/// Returns the review with its uid in place of the placeholder.
+/// Replaces the placeholder in the review with the uid, and returns the review.
 pub fn with_uid(review: &str, uid: &str) -> String {
     review.replacen(UID, uid, 1)
 }

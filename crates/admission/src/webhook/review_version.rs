@@ -8,7 +8,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// Returns the first version in the list that is supported.
+    /// Returns the first supported version in the list.
     pub fn first_supported<'a>(mut versions: impl Iterator<Item = &'a str>) -> Option<Self> {
         versions.find_map(|version| match version {
             "v1" => Some(Self::V1),

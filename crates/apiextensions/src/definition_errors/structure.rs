@@ -1,4 +1,4 @@
-//! Validates a definition's schema. For example, checks that a schema is structural.
+//! Validates a definition's schema, for example that the schema is structural.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};

@@ -80,7 +80,7 @@ impl RuleEnvironments {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub program: Result<Program, String>,
-    /// The compiled message expression, or `None` if the rule has none or does not compile itself.
+    /// The compiled message expression, or `None` if the rule has no message expression or does not compile.
     pub message: Option<Result<Program, String>>,
 }
 

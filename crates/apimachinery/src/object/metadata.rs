@@ -20,7 +20,7 @@ pub fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object["metadata"].get(name)
 }
 
-/// Returns the object's name, or an empty string if it has none.
+/// Returns the object's name, or an empty string if it has no name.
 pub fn name(object: &Json) -> &str {
     object.text("/metadata/name")
 }
@@ -30,7 +30,7 @@ pub fn namespace(object: &Json) -> &str {
     object.text("/metadata/namespace")
 }
 
-/// Returns the object's uid, or an empty string if it has none yet.
+/// Returns the object's uid, or an empty string if it has no uid yet.
 pub fn uid(object: &Json) -> &str {
     object.text("/metadata/uid")
 }
@@ -59,8 +59,8 @@ pub fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Removes duplicate owner references and returns the warnings about them. `is_patch` selects the text of the
-/// warnings. kube-apiserver uses a different text for patches, because it checks patches after mutating admission.
+/// Removes duplicate owner references and returns the warnings about them. `is_patch` selects the text of the warnings:
+/// kube-apiserver uses a different text for patches, because it checks patches after mutating admission.
 pub fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {

@@ -14,7 +14,8 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600.0),
 ];
 
-/// Parses a Go duration such as `1m30s`. A negative duration becomes zero. An invalid string results in Go's error.
+/// Parses a Go duration such as `1m30s`. A negative duration becomes zero. Returns Go's error message if the string is
+/// invalid.
 pub fn go_duration(text: &str) -> Result<Duration, &'static str> {
     const INVALID: &str = "invalid duration";
     let negative = text.starts_with('-');

@@ -18,7 +18,7 @@ pub struct WriteOptions {
     pub force: bool,
 }
 
-/// How a request writes an object.
+/// The way in which a request writes an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Post,
@@ -84,7 +84,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Parses the query. Call [`check`](Self::check) afterwards to validate the combination of options.
+    /// Parses the query. To validate the combination of options, call [`check`](Self::check) afterwards.
     pub fn parse(query: &Query) -> Outcome<Self> {
         let limit = query.integer("limit")?;
         let timeout = query.integer("timeoutSeconds")?;
@@ -108,7 +108,7 @@ impl ListOptions {
         })
     }
 
-    /// Fails if the combination of options is invalid.
+    /// Returns an error if the combination of options is invalid.
     pub fn check(&self) -> Outcome<()> {
         let errors = if self.watch { self.watch_errors() } else { self.list_errors() };
         if errors.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", errors)) }
@@ -207,7 +207,7 @@ impl DeleteOptions {
         options.checked(policy, query.all("dryRun"))
     }
 
-    /// Parses the body of a DELETE request. A body replaces the options in the query.
+    /// Parses the body of a DELETE request, whose options replace the options in the query.
     pub fn from_body(body: &Json) -> Outcome<Self> {
         if body.is_null() {
             return Ok(Self::default());

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode;
 pub enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
     Resource(ResourcePath),
-    /// Any other path, as a list of decoded segments.
+    /// Any other path. The list contains the decoded segments of the path.
     Other(Vec<String>),
     /// The path `/api/v1/watch` or `/api/v1/proxy`, without a resource.
     Undeterminable,

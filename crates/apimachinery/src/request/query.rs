@@ -37,13 +37,13 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses the parameter `name` as a boolean. Only `0` and `false` (in any letter case) are false. All
-    /// values except `0` and `false` are true, even an empty one.
+    /// Parses the parameter `name` as a boolean. Only `0` and `false` (in any letter case) are false. All other values
+    /// are true, even an empty value.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }
 
-    /// Parses the parameter `name` as an integer, and fails for any other value.
+    /// Parses the parameter `name` as an integer, and returns an error for any other value.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
         let Some(text) = self.first(name) else { return Ok(None) };
         parse_int(text).map(Some)

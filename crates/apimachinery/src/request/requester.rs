@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 /// The maximum number of stored warnings. A response can contain only a few of them.
 const MAX_WARNINGS: usize = 1024;
 
-/// The requesting user, and data that all attempts to process the request share. All clones share the warnings, the
+/// The requesting user, and data that all attempts to process the request share. Clones share the warnings, the
 /// annotations, the webhook calls and the permit. The server sends the warnings and records the annotations even if the
 /// request fails.
 #[derive(Clone, Debug, Default)]
@@ -46,13 +46,13 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Returns `true` if the deadline has passed. The client has then already received a timeout response.
+    /// Returns `true` if the deadline has passed, which means that the client has already received a timeout response.
     pub fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Fails if the deadline has passed. A request that has timed out must not write, because the write could conflict
-    /// with the client's retry.
+    /// Returns an error if the deadline has passed. A request that has timed out must not write, because the write
+    /// could conflict with the client's retry.
     pub fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
@@ -79,8 +79,8 @@ impl Requester {
         self.keep_permit(None);
     }
 
-    /// Releases the permit to process the request's body, and waits for another server. After the wait, acquires an
-    /// equal permit, because the next attempt processes the body again.
+    /// Waits for another server without the permit to process the request's body. After the wait, acquires an equal
+    /// permit, because the next attempt processes the body again.
     ///
     /// # Cancel safety
     ///
@@ -108,8 +108,8 @@ impl Requester {
         }
     }
 
-    /// Fails if a webhook conversion that the request needs is missing or has failed. After this failure, the request
-    /// must not write.
+    /// Returns an error if a webhook conversion that the request needs is missing or has failed. The request must then
+    /// not write anything.
     pub fn check_conversions(&self) -> Outcome<()> {
         let Some(calls) = self.webhooks() else { return Ok(()) };
         if let Some(why) = calls.take_conversion_error() {
@@ -142,7 +142,7 @@ impl Requester {
         }
     }
 
-    /// Adds a warning to the response, unless it already contains the same warning.
+    /// Adds a warning to the response, unless the response already contains the same warning.
     pub fn warn(&self, text: String) {
         let mut notes = self.notes();
         if notes.warnings.len() < MAX_WARNINGS && notes.known.insert(text.clone()) {

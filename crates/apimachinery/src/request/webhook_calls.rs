@@ -1,6 +1,6 @@
 //! The webhook calls of a request.
 //!
-//! Write attempts are synchronous, so they cannot wait for a webhook. If an attempt needs a webhook's response, it
+//! Write attempts are synchronous, so they cannot wait for a webhook. An attempt that needs a webhook's response
 //! records the webhook call and fails. The server then calls the webhook and starts a new attempt, which finds the
 //! recorded response. All attempts of a request must compute the same object, so they share the generated values, such
 //! as the uid.
@@ -14,14 +14,14 @@ use jiff::Timestamp;
 use pintle_json::Json;
 use pintle_meta::__private::Mutex;
 
-/// A webhook call, without `Debug`, because the review can contain a Secret.
+/// A webhook call. The type does not implement `Debug`, because the review can contain a Secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WebhookCall {
     /// Identifies the webhook and the admission run that calls it. A URL is not enough, because two webhooks can have
     /// the same URL.
     pub id: String,
     pub client: Arc<WebhookClient>,
-    /// The review as JSON. This review has no uid, because the server generates the uid when it performs the call.
+    /// The review as JSON, without a uid, which the server generates when it performs the call.
     pub review: String,
 }
 
@@ -32,7 +32,8 @@ pub struct WebhookClient {
     pub url: String,
     /// The Service as `namespace/name:port`, or an empty string if the webhook configuration contains a URL.
     pub service: String,
-    /// The PEM certificates of the trusted authorities, or nothing to trust the certificate authorities of the system.
+    /// The PEM certificates of the trusted authorities. If empty, the certificate authorities of the system are
+    /// trusted.
     pub ca_bundle: Vec<u8>,
     pub timeout_seconds: u32,
 }
@@ -70,7 +71,7 @@ pub struct ConversionWebhook {
     pub is_v1: bool,
 }
 
-/// An object that a webhook must convert, without `Debug`, because it can be a Secret.
+/// An object that a webhook must convert. The type does not implement `Debug`, because the object can be a Secret.
 #[derive(Clone)]
 pub struct MissingConversion {
     pub webhook: Arc<ConversionWebhook>,
@@ -122,7 +123,7 @@ impl WebhookCalls {
         None
     }
 
-    /// Takes the webhook calls whose responses were missing in the last attempt. Forgets the responses that no attempt
+    /// Takes the webhook calls whose responses were missing in the last attempt. Also forgets responses that no attempt
     /// has used since the previous call of this method. The reviews of such responses contain an old state of the
     /// object, or an object that the request has already processed.
     pub fn take_missing_calls(&self) -> Vec<WebhookCall> {
@@ -136,8 +137,8 @@ impl WebhookCalls {
     }
 
     /// Returns the webhook's conversion of the object to the version `to`. The converted object does not contain the
-    /// original metadata. Returns `None` if the object has not been converted yet, or if the conversion failed. After
-    /// `None`, the attempt must not write anything.
+    /// original metadata. Returns `None` if the object has not been converted yet, or if the conversion failed. If the
+    /// result is `None`, the attempt must not write anything.
     pub fn find_conversion(
         &self,
         webhook: &Arc<ConversionWebhook>,

@@ -18,13 +18,13 @@ pub struct FieldError {
 /// The type of a [`FieldError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorType {
-    /// The value is invalid.
+    /// The field has an invalid value.
     Invalid,
-    /// The value is missing.
+    /// The field is required but has no value.
     Required,
-    /// The value must be unique.
+    /// The value of the field must be unique, but occurs more than once.
     Duplicate,
-    /// The value is not one of the supported values.
+    /// The field has a value that is not one of the supported values.
     NotSupported,
     /// The field must not be set.
     Forbidden,
@@ -32,11 +32,11 @@ pub enum FieldErrorType {
     TooLong,
     /// A list has too many items.
     TooMany,
-    /// The value has the wrong JSON type.
+    /// The value of the field has the wrong JSON type.
     TypeInvalid,
-    /// The value refers to an object or a field that does not exist.
+    /// The field refers to an object or a field that does not exist.
     NotFound,
-    /// The value cannot be validated.
+    /// The server cannot validate the value of the field.
     Internal,
 }
 
@@ -124,9 +124,9 @@ impl FieldError {
     }
 }
 
-/// The validation errors of an object, in order and up to a maximum total size. A single field can cause an error
-/// that is as long as the object. Without a maximum size, the errors about an object of a few megabytes could take
-/// gigabytes of memory.
+/// The validation errors of an object, in order and up to a maximum total size. Without a maximum size, the errors
+/// about an object of a few megabytes could take gigabytes of memory, because the error about a single field can be as
+/// long as the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     all: Vec<FieldError>,
@@ -140,9 +140,9 @@ pub struct FieldErrors {
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
-    /// Adds an error unless the size limit is reached. `add` calls `error` only if it adds the error.
+    /// Adds an error, unless the size limit is reached. `error` is called only if the error is added.
     ///
-    /// The first error is always added, because a collection without errors accepts the object.
+    /// The first error is added in any case, because an object without errors would be accepted.
     pub fn add(&mut self, error: impl FnOnce() -> FieldError) {
         if !self.is_full() {
             let error = error();
@@ -163,7 +163,7 @@ impl FieldErrors {
     }
 
     /// Adds an error about an invalid string if `holds` is true, unless the size limit is reached. Like all methods
-    /// with a condition, this method formats the path `field` only if it adds the error.
+    /// with a condition, `invalid_text_if` formats the path `field` only if it adds the error.
     pub fn invalid_text_if(&mut self, holds: bool, field: impl Into<String>, value: &str, why: impl fmt::Display) {
         if holds {
             self.add(|| FieldError::invalid_text(field, value, why));
@@ -191,7 +191,7 @@ impl FieldErrors {
         }
     }
 
-    /// Adds a warning unless the size limit is reached. `warn` calls `text` only if it adds the warning.
+    /// Adds a warning, unless the size limit is reached. `text` is called only if the warning is added.
     pub fn warn(&mut self, text: impl FnOnce() -> String) {
         if self.size < MAX_ERROR_BYTES {
             let text = text();

@@ -20,8 +20,7 @@ pub struct CheckedManifest {
     pub document: usize,
     /// The object's kind and name, for reports.
     pub object: String,
-    /// The estimated cost of each validation rule. The list is empty for rejected definitions, and for objects that are
-    /// not definitions.
+    /// The estimated cost of each validation rule. The list is empty for rejected definitions and for other objects.
     pub rules: Vec<RuleCost>,
     /// The server's warnings about this object.
     pub warnings: Vec<String>,
@@ -47,8 +46,8 @@ impl fmt::Display for CheckedManifest {
 /// Checks the definitions and objects in manifest files, without a server.
 /// Folders are searched recursively for `.yaml`, `.yml` and `.json` files.
 ///
-/// The function first checks the definitions in all files, and then checks all other objects against these definitions.
-/// Objects of built-in kinds are also checked, but must not depend on other objects.
+/// First checks the definitions in all files, and then checks all other objects against these definitions. Objects of
+/// built-in kinds are also checked, but must not depend on other objects.
 ///
 /// # Errors
 ///

@@ -14,8 +14,8 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Returns the error as a Status, as in the server's response. The Status details contain one cause for each field
-    /// error.
+    /// Returns the error as a Status, as in the server's response. The details of the Status contain one cause for each
+    /// field error.
     pub fn status(&self) -> &Status {
         &self.status
     }

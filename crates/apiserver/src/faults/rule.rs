@@ -8,8 +8,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Request, RuleId};
 
-/// A kind of fault. `Delay`, `Answer` and `LoseAnswer` apply to all requests. `Stale` applies to reads, `Lag` applies
-/// to reads and watches, and all other faults apply only to watches.
+/// A kind of fault. `Delay`, `Answer` and `LoseAnswer` affect all requests, `Stale` affects reads, `Lag` affects reads
+/// and watches, and the other faults affect only watches.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ use super::{Request, RuleId};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Waits for this duration before the server processes the request.
+    /// The server waits for this duration before it processes the request.
     Delay(Duration),
     /// Sends this answer instead of processing the request.
     Answer(Answer),
@@ -45,7 +45,7 @@ pub enum Fault {
     ///
     /// `Stale` affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this
     /// revision or with an earlier revision returns the state at this revision. A read with a later revision fails, as
-    /// if a kube-apiserver's watch cache had not reached the revision yet. The revision must still be in the
+    /// if the watch cache of a kube-apiserver had not reached the revision yet. The revision must still be in the
     /// [history](crate::ApiServerConfig::history).
     Stale(u64),
     /// Serves reads and watches from an older state of the store, like an API server whose watch cache lags behind but
@@ -53,14 +53,13 @@ pub enum Fault {
     ///
     /// - A read returns the older state, with the same rules as for [`Stale`](Self::Stale). A read with a later
     ///   revision waits a limited time for this revision, as in kube-apiserver.
-    /// - The initial events of a watch describe the older state. A watch without `resourceVersion` requests the latest
-    ///   state, so its initial events describe the latest state. The server delays each later event until the older
-    ///   state reaches the event's revision.
+    /// - The initial events of a watch describe the older state, except for a watch without `resourceVersion`, which
+    ///   requests the latest state. The server delays each later event until the older state reaches the event's
+    ///   revision.
     /// - A watch stops lagging when the rule [expires](Rule::until) or is [removed](super::Faults::remove).
     /// - Like the watch of a slow client, a lagging watch is closed if it lags by more than
     ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer) changes. A watch is also closed if the
-    ///   [history](crate::ApiServerConfig::history) drops an event before the watch has sent it, which can happen after
-    ///   five minutes.
+    ///   [history](crate::ApiServerConfig::history) drops an unsent event, which can happen after five minutes.
     Lag(Lag),
     /// Makes a watch start with an ERROR event with code 410, as if the watch's revision had expired.
     Expire,
@@ -68,8 +67,8 @@ pub enum Fault {
     CutAfter(u32),
     /// Sends this many whole frames on a watch, and then closes the connection in the middle of the next frame.
     CutMidFrame(u32),
-    /// Sends this many frames on a watch, and then sends nothing more and keeps the watch open, even after its timeout.
-    /// This fault simulates a proxy that has lost its connection to the server.
+    /// Sends this many frames on a watch, and then keeps the watch open without sending more frames, even after its
+    /// timeout. This fault simulates a proxy that has lost its connection to the server.
     SilentAfter(u32),
 }
 
@@ -100,14 +99,14 @@ pub enum Lag {
 pub struct Answer {
     /// The HTTP status code.
     pub code: u16,
-    /// The value of the `Retry-After` header, in seconds. `None` omits the `Retry-After` header.
+    /// The value of the `Retry-After` header, in seconds, or `None` to omit the header.
     pub retry_after: Option<u32>,
-    /// The body, which is sent as `text/plain`. `None` sends a Status object with the code `code`.
+    /// The body, which is sent as `text/plain`. If `None`, the body is a Status object with the code `code`.
     pub body: Option<String>,
 }
 
 impl Answer {
-    /// Creates an answer with a Status as its body.
+    /// Creates an answer with a Status object as its body.
     pub fn new(code: u16) -> Self {
         Self { code, retry_after: None, body: None }
     }
@@ -115,8 +114,8 @@ impl Answer {
 
 /// A rule that injects a fault into matching requests, up to a maximum number of times.
 ///
-/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) are conditions. A rule applies to
-/// requests that match all of its conditions. A rule without conditions applies to all requests.
+/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) are conditions. A rule applies to requests that meet
+/// all of its conditions, and a rule without conditions applies to all requests.
 ///
 /// # Examples
 ///
@@ -158,17 +157,17 @@ pub struct Rule {
     pub fault: Fault,
     /// The verb. Requests without a resource, such as `/version`, have no verb.
     pub verb: Option<RequestVerb>,
-    /// The API group. The core group is an empty string.
+    /// The API group, or an empty string for the core group.
     pub group: Option<String>,
     /// The plural name of the resource, such as `pods`.
     pub resource: Option<String>,
-    /// The subresource, such as `status`. An empty string matches only requests without a subresource. `None` matches
-    /// all requests.
+    /// The subresource, such as `status`. An empty string matches only requests without a subresource, and `None`
+    /// matches all requests.
     pub subresource: Option<String>,
     /// The namespace of the request.
     pub namespace: Option<String>,
-    /// The name of the object. For a list or watch, this name is the `metadata.name` in the field selector. For a
-    /// create request, this name is the name in the body, which is empty if the server generates the name.
+    /// The name of the object. For a list or watch, this is the `metadata.name` in the field selector. For a create
+    /// request, this is the name in the body, which is empty if the server generates the name.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,
@@ -180,12 +179,12 @@ pub struct Rule {
     pub times: Option<u32>,
     /// The minimum time between adding the rule and its first firing, measured with tokio's clock. Default: zero.
     pub from: Duration,
-    /// The rule expires after this duration, measured with tokio's clock from the time when the rule is added. If
-    /// `None`, the rule never expires.
+    /// The time from adding the rule until it expires, measured with tokio's clock. If `None`, the rule does not
+    /// expire.
     pub until: Option<Duration>,
     /// The probability that the rule fires for a matching request, from 0 to 1. The random choices depend only on the
-    /// server's [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before this rule.
-    /// Therefore, two runs with the same requests make the same choices.
+    /// server's [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before this rule. Runs
+    /// with the same requests therefore make the same choices.
     pub probability: f64,
 }
 

@@ -25,7 +25,7 @@ pub enum PlanAction {
 /// A planned change to one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedChange {
-    /// The planned action.
+    /// The action on the object.
     pub action: PlanAction,
     /// The API version of the last write to the object.
     pub api_version: String,
@@ -35,13 +35,13 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, this list contains all fields. For a deleted object, this list
-    /// is usually empty. If finalizers delay the deletion, this list contains the changed fields of the object.
+    /// The fields that would change. For a new object, the list contains all fields. For a deleted object, the list is
+    /// usually empty. If finalizers delay the deletion, the list contains the changed fields of the object.
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay a deletion.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since it was first written in the plan. If so, the controller
-    /// would now read different data from the cluster.
+    /// Whether the object has changed in the cluster since it was first written in the plan. A controller that runs
+    /// against the cluster would then read a different object.
     pub moved: bool,
 }
 

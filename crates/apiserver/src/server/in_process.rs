@@ -18,17 +18,17 @@ use tower_service::Service;
 use super::front::Front;
 use super::thread::{OwnRuntime, server_ended};
 
-/// A service that sends requests to an in-process [`ApiServer`](super::ApiServer),
-/// without a socket. Created by [`ApiServer::in_process`](super::ApiServer::in_process).
+/// A service that sends requests to an in-process [`ApiServer`](super::ApiServer), without a socket.
+/// [`ApiServer::in_process`](super::ApiServer::in_process) returns this service.
 ///
-/// Implements [`tower_service::Service`] for [`http::Request`]s, so kube's `Client::new` and other
-/// clients accept an `InProcess`. All clones call the same server.
+/// `InProcess` implements [`tower_service::Service`] for [`http::Request`]s, so that kube's `Client::new` and other
+/// clients accept it. All clones call the same server.
 ///
-/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The server
-/// uses only the path and the query of the request's URI. The caller is an administrator, unless the request has an
+/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. Only the path
+/// and the query of the request's URI are used. The caller is an administrator, unless the request has an
 /// `Authorization` header.
 ///
-/// A call uses no connection, so the following features and limits do not apply to calls:
+/// Because a call uses no connection, calls do not have the following features and limits:
 ///
 /// - WebSockets and TLS
 /// - the maximum number of concurrent requests per connection
@@ -36,7 +36,7 @@ use super::thread::{OwnRuntime, server_ended};
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, each write of the request is either complete or has no effect.
+/// If the future of a call is dropped, each write of the request is either complete or has no effect.
 ///
 /// # Panics
 ///
@@ -137,8 +137,8 @@ where
     }
 }
 
-/// The response body of an [`InProcess`] call. Dropping the body ends a watch. Reading the body fails if a scripted
-/// fault cuts the body off, or if the server stops before the body is complete.
+/// The response body of an [`InProcess`] call. Dropping the body of a watch ends the watch. Reading a body fails if a
+/// scripted fault cuts the body off, or if the server stops before the body is complete.
 pub struct InProcessBody {
     /// The content of the body, or `None` for a HEAD request.
     body: Option<pintle_serving::body::ResponseBody>,

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::registry;
 
-/// A server's objects at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). A snapshot is
-/// cheap because it shares the stored objects with the server.
+/// A server's objects at one revision, as returned by [`ApiServer::snapshot`](super::ApiServer::snapshot). A snapshot
+/// is cheap, because it shares the stored objects with the server.
 ///
-/// The text form begins with a header line that contains the revision. Each following line contains one object as JSON.
+/// The text form begins with a header line that contains the revision. Each other line contains one object as JSON.
 /// Keep the text form secret, because it contains Secrets and the key that signs service account tokens.
 #[derive(Clone)]
 pub struct ServerSnapshot {
@@ -51,8 +51,8 @@ impl ServerSnapshot {
         Self { revision: now.revision(), token_key, objects }
     }
 
-    /// Returns the revision of the last write in the snapshot. A server that replaces the
-    /// original server must [start](super::ApiServerConfig::first_revision) at a higher revision.
+    /// Returns the revision of the last write in the snapshot. A server that replaces the server of the snapshot must
+    /// [start](super::ApiServerConfig::first_revision) at a higher revision.
     pub fn resource_version(&self) -> u64 {
         self.revision
     }
@@ -108,7 +108,7 @@ impl ServerSnapshot {
     }
 }
 
-/// The error for text that is not a valid snapshot.
+/// The error when a text is not a valid snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is not a valid line of a snapshot")]
 pub struct InvalidSnapshot {

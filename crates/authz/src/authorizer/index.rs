@@ -14,7 +14,7 @@ use crate::attributes::Attributes;
 use crate::compiled::Index;
 use crate::covers_url;
 
-/// A rule of a role, as JSON and as parsed names for fast matching.
+/// A rule of a role, as JSON and in a parsed form for fast matching.
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
     value: Json,

@@ -15,8 +15,8 @@ use crate::int_or_percent::{above_100_percent, is_zero, share_errors};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Returns the metadata for a PartialObjectMetadata. In Go, the template generation of a DaemonSet is a spec field, so
-/// kube-apiserver omits its annotation there.
+/// Returns the metadata for a PartialObjectMetadata. For a DaemonSet, the annotation with the template generation is
+/// removed, because the template generation is a spec field in Go.
 pub fn partial_metadata(api_version: &str, kind: &str, mut metadata: Json) -> Json {
     if (api_version, kind) == ("apps/v1", "DaemonSet")
         && let Some(annotations) = metadata.get_mut("annotations")

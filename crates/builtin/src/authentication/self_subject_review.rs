@@ -1,4 +1,4 @@
-//! The `SelfSubjectReview` kind. A SelfSubjectReview returns the requesting user.
+//! The `SelfSubjectReview` kind, which returns the requesting user.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;

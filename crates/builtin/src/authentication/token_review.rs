@@ -1,4 +1,4 @@
-//! The `TokenReview` kind. A TokenReview authenticates a token.
+//! The `TokenReview` kind, which authenticates a token.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};

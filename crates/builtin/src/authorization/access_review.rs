@@ -1,5 +1,5 @@
-//! The `SubjectAccessReview`, `LocalSubjectAccessReview` and `SelfSubjectAccessReview` kinds. An access review
-//! states whether a user may perform an action.
+//! The `SubjectAccessReview`, `LocalSubjectAccessReview` and `SelfSubjectAccessReview` kinds, which return whether a
+//! user may perform an action.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -177,7 +177,7 @@ fn subject(review: &Json) -> User {
     }
 }
 
-/// Returns an access review's status.
+/// Returns the status of an access review.
 pub fn status(is_allowed: bool, reason: &str) -> Json {
     let mut status = json!({"allowed": is_allowed});
     if !reason.is_empty() {

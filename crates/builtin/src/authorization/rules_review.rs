@@ -1,5 +1,4 @@
-//! The `SelfSubjectRulesReview` kind. A rules review lists the permissions of the user in a
-//! namespace.
+//! The `SelfSubjectRulesReview` kind, which lists the permissions of the user in a namespace.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};

@@ -61,7 +61,7 @@ impl CertificationRequest {
         })
     }
 
-    /// Fails if the signature was not created with the key in the request.
+    /// Returns an error if the signature was not created with the key in the request.
     pub(super) fn check_signature(&self) -> Result<(), String> {
         if let Some(weak) = self.weak_algorithm() {
             let key = UnparsedPublicKey::new(weak, &self.key);

@@ -11,7 +11,7 @@ const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "Exte
 ///
 /// # Errors
 ///
-/// Fails if the status of the node contains no address of a known type.
+/// Returns an error if the status of the node contains no address of a known type.
 pub(super) fn kubelet(node: &Json) -> Outcome<(&str, String)> {
     let known: Vec<_> = node.list("/status/addresses").collect();
     let address = ADDRESS_TYPES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));

@@ -10,7 +10,7 @@ use pintle_kinds::{Kind, Strategy};
 /// The store name of namespaces.
 pub const NAMESPACES: &str = "namespaces";
 
-/// Returns an active namespace without any other properties, for use if the server knows only the name.
+/// Returns an active namespace with only a name, for use if the server has no other data about the namespace.
 pub fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},

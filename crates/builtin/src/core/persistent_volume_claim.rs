@@ -238,7 +238,7 @@ fn amount(claim: &Json, path: &str) -> Option<i128> {
     quantity::nanos(claim.at(path)?.as_str()?)
 }
 
-/// Fails if the update increases the requested size but the storage class does not allow volume expansion.
+/// Returns an error if the update increases the requested size but the storage class does not allow volume expansion.
 fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     if amount(new, SIZE) <= amount(old, SIZE) {
         return Ok(());

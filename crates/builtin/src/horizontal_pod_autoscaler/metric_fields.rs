@@ -1,4 +1,4 @@
-//! The names of the fields of metrics and scaling rules in v1 and v2.
+//! The field names of metrics and scaling rules in v1 and v2.
 
 use FieldForm::{Amount, Optional, Reference, Selector, Text};
 

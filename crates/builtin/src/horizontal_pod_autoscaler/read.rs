@@ -1,4 +1,4 @@
-//! Parses v1's annotations, and returns `None` if an annotation is invalid.
+//! Parses the annotations of v1 objects, and returns `None` if an annotation is invalid.
 
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;

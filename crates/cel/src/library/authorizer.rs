@@ -15,8 +15,8 @@ impl<'a> Value<'a> {
         authorization(Authorization::new(authorizer, Step::Authorizer, Question::default()))
     }
 
-    /// Returns the value for the variable `authorizer.requestResource`: a permission check for the
-    /// resource of the current request. The expression adds the verb to the check.
+    /// Returns the value for the variable `authorizer.requestResource`, which is a permission check for the resource of
+    /// the current request. Expressions add the verb to this check.
     pub fn resource_authorizer(authorizer: Arc<dyn Authorizer>, question: Question) -> Self {
         authorization(Authorization::new(authorizer, Step::Resource, question))
     }

@@ -16,8 +16,8 @@ pub struct Question {
     pub service_account: Option<(String, String)>,
     /// The verb, such as `get`.
     pub verb: String,
-    /// The URL path, if the expression checks access to a path instead of a resource. If `path` is set, all fields
-    /// about the resource are empty.
+    /// The URL path, if the expression checks access to a path instead of a resource. The fields about the resource are
+    /// then empty.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
@@ -25,7 +25,7 @@ pub struct Question {
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace.
+    /// The namespace, or an empty string for all namespaces or a cluster-scoped resource.
     pub namespace: String,
     /// The name of the object.
     pub name: String,

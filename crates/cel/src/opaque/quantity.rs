@@ -11,15 +11,15 @@ const ONE: i128 = 1_000_000_000;
 
 /// A Kubernetes quantity, such as `100m` or `2Gi`.
 ///
-/// As in Go, a quantity is stored either as a 64-bit integer with a decimal scale or as a larger decimal number. Only
-/// the 64-bit representation can be converted to an integer. Amounts are limited to about 10²⁹.
+/// As in Go, a quantity is stored as a 64-bit integer with a decimal scale, or as a larger decimal number. Only the
+/// 64-bit form can be converted to an integer. Amounts are limited to about 10²⁹.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantity {
     /// The amount is `value` · 10^`scale`.
     Scaled {
-        /// The digits.
+        /// The integer that is multiplied by a power of ten.
         value: i64,
-        /// The power of ten by which `value` is multiplied.
+        /// The exponent of the power of ten.
         scale: i32,
     },
     /// The amount in units of 10⁻⁹.

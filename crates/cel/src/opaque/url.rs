@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::ip;
 use crate::go_text::quoted;
 
-/// A URL. Expressions can read its parts, except the query, many times without copying them.
+/// A URL. Reading a part of the URL other than the query does not copy the part.
 #[derive(Debug)]
 pub struct Url {
     text: Box<str>,

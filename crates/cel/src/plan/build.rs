@@ -16,8 +16,9 @@ use crate::{cost, library};
 ///
 /// # Errors
 ///
-/// Fails if a constant regular expression is invalid, or if the conversion of a constant fails, such as in `int('x')`.
-/// Also fails if the expression has errors, is too complex, or has too many or too large constant regular expressions.
+/// Returns an error if a constant regular expression is invalid, or if the conversion of a constant fails, such as in
+/// `int('x')`. Also returns an error if the expression has errors, is too complex, or has too many or too large
+/// constant regular expressions.
 pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
     let mut planner = Planner {
         checked,

@@ -26,7 +26,7 @@ const BYTES_OF_STEP: usize = 4;
 /// A regular expression in Go's RE2 syntax.
 ///
 /// A pattern is compiled on first use. If its automaton would be too large, a search updates a list of active states
-/// instead, as in Go. The memory for such a search grows with the length of the pattern and with its repetition counts.
+/// instead, as in Go. The memory for such a search grows with the length and the repetition counts of the pattern.
 ///
 /// ```
 /// let name = pintle_cel::Pattern::parse(r"^\p{L}{1,253}$", 1 << 20)?;
@@ -80,7 +80,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns an error message if the pattern cannot be compiled. A valid pattern is not expected to cause this error.
+    /// Returns an error message if the pattern cannot be compiled, which should not happen for a valid pattern.
     pub fn search(&self, text: &str, max_steps: usize) -> Result<Option<Search>, String> {
         Ok(match self.compiled()? {
             Compiled::Automaton(regex) => {

@@ -17,11 +17,12 @@ const MAX_DEPTH: usize = 256;
 const ENTRY: u64 = 20;
 
 impl<'a> Value<'a> {
-    /// Returns the result of the operator `==`.
+    /// Compares two values like the operator `==`.
     ///
     /// # Errors
     ///
-    /// Fails if `self` is data with a schema and `other` is a value of a different kind, as in kube-apiserver.
+    /// Returns an error if `self` is data with a schema and `other` is a value of a different kind, as in
+    /// kube-apiserver.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
         self.equals_within(other, &mut Meter::unlimited())
     }
@@ -35,7 +36,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the values are of different kinds, or if one of them is NaN.
+    /// Returns an error if the values are of different kinds, or if one of them is NaN.
     pub(crate) fn compare(&self, other: &Value<'a>) -> Result<Ordering, Failure> {
         let numbers = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
         if numbers(self) || numbers(other) {

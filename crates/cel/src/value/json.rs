@@ -22,9 +22,9 @@ impl Value<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be represented as JSON, if a map has a key that is not a string, or if values are
-    /// nested deeper than 256 levels. Also fails if the number of values plus the number of bytes in all strings
-    /// exceeds about eight million.
+    /// Returns an error if the value cannot be represented as JSON, if a map has a key that is not a string, or if
+    /// values are nested deeper than 256 levels. Also returns an error if the number of values plus the number of bytes
+    /// in all strings exceeds about eight million.
     pub fn to_json(&self) -> Result<Json, Failure> {
         let mut left = MAX_SIZE;
         json(self, MAX_DEPTH, &mut left)

@@ -8,7 +8,7 @@ use crate::meter::Meter;
 use crate::node::Node;
 use crate::schema::{ListKind, Schema};
 
-/// A list.
+/// A list value of an expression.
 #[derive(Clone, Debug)]
 pub struct List<'a>(Layout<'a>);
 

@@ -9,7 +9,7 @@ use crate::meter::Meter;
 use crate::node::Node;
 use crate::schema::{Schema, escape};
 
-/// A map.
+/// A map value of an expression.
 #[derive(Clone, Debug)]
 pub struct Map<'a>(Layout<'a>);
 

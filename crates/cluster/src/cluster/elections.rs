@@ -16,14 +16,13 @@ use super::{Cluster, Inner};
 use crate::error::Error;
 
 impl Cluster {
-    /// Creates an elector for the Lease `lease`. The key has the form `namespace/name`, or is only a name in the configured
-    /// namespace.
+    /// Creates an elector for the Lease `lease`, whose key is `namespace/name`, or a name in the configured namespace.
     ///
     /// - The elector uses a separate client with its own connections and no rate limit. The request timeout of this client is
     ///   half the renew deadline, with a minimum of one second.
     /// - The elector watches the Lease, so that it notices immediately when another holder releases the Lease.
-    /// - The elector records Events on the Lease when its leadership starts and ends. To send the Events elsewhere, set
-    ///   [`events`](LeaderElectionConfig::events) in `config`.
+    /// - The elector records Events on the Lease when its leadership starts and ends. To replace the Event recorder,
+    ///   set [`events`](LeaderElectionConfig::events) in `config`.
     ///
     /// For other kinds of locks, use [`lock`](Self::lock).
     ///
@@ -44,7 +43,7 @@ impl Cluster {
     /// # Errors
     ///
     /// Returns an error if `lease` is not a valid key, or if `config` is [invalid](pintle_leaderelect::InvalidConfig). The error
-    /// describes the first invalid setting.
+    /// names the first invalid setting.
     ///
     /// # Panics
     ///
@@ -63,9 +62,9 @@ impl Cluster {
     }
 
     /// Creates a group of electors for many Leases in one namespace. If `namespace` is empty, the group uses the namespace from
-    /// the client configuration. The electors share one task, one watch and one separate client. This client has the same
-    /// settings as the client of an [`elector`](Self::elector). The electors of the group also record Events when their
-    /// leadership starts and ends.
+    /// the client configuration. The electors share one task, one watch and one separate client, with the same settings as the
+    /// client of an [`elector`](Self::elector). The electors of the group also record Events when their leadership starts and
+    /// ends.
     ///
     /// # Examples
     ///
@@ -86,7 +85,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `config` is [invalid](pintle_leaderelect::InvalidConfig). The error describes the first invalid
+    /// Returns an error if `config` is [invalid](pintle_leaderelect::InvalidConfig). The error names the first invalid
     /// setting.
     ///
     /// # Panics
@@ -132,7 +131,7 @@ impl Cluster {
     /// # Errors
     ///
     /// Returns an error if `name` is not a valid label value, or if `config` is [invalid](pintle_leaderelect::InvalidConfig). The
-    /// error describes the first invalid setting.
+    /// error names the first invalid setting.
     ///
     /// # Panics
     ///
@@ -289,8 +288,7 @@ impl Cluster {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the future from `callbacks` and ends the election immediately. Dropping the future does not
-    /// release the Lease.
+    /// Dropping the future drops the future from `callbacks` and ends the election immediately, without releasing the Lease.
     pub async fn run_or_die<W, Fut>(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

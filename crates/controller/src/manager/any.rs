@@ -167,7 +167,7 @@ impl ControllerStatus {
         self.0.name()
     }
 
-    /// Returns the names of all sources. If a source has not synced, the second value of its pair is the reason. See
+    /// Returns the name of each source. If a source has not synced, the second value of its pair is the reason. See
     /// [`Controller::sources`].
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         self.0.sources()

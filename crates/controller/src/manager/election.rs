@@ -21,7 +21,7 @@ use crate::panic::caught;
 pub(super) const NAME: &str = "the leader election";
 
 /// Returns a function for [`LeaderElectionConfig::events`] that records an Event when a replica becomes the leader or
-/// stops leading. This Event refers to the lock object.
+/// stops leading. The Event refers to the lock object.
 ///
 /// # Examples
 ///

@@ -68,8 +68,8 @@ impl ManagerStatus {
         drop(before);
     }
 
-    /// Returns the status of each controller, in the order in which the controllers were added. Controllers of shards
-    /// come last.
+    /// Returns the status of each controller, in the order in which the controllers were added. The controllers of
+    /// shards are at the end of the list.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.all().into_iter().map(ControllerStatus).collect()
     }
@@ -168,8 +168,8 @@ impl ManagerStatus {
 // such as the `Debug` implementation of a metrics provider.
 pintle_meta::debug_struct!(ManagerStatus |self| { controllers = self.controllers(), election = self.election() });
 
-/// The results of several health checks. `Display` uses the same format as Kubernetes components for
-/// `/healthz?verbose`.
+/// The results of several health checks. The `Display` output has the same format as the response of Kubernetes
+/// components to `/healthz?verbose`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// The results of the individual checks.
@@ -181,7 +181,7 @@ pub struct Health {
 pub struct HealthCheck {
     /// The name of the component.
     pub name: String,
-    /// The `Display` output has the same format as `/healthz?verbose` of Kubernetes components.
+    /// The description of the problem, or `None` if the check passed.
     pub problem: Option<String>,
 }
 

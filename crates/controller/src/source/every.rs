@@ -17,11 +17,11 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// A source that adds keys after the controller's caches have synced, and then periodically. `K` is the key type: see
 /// [`RequestKey`].
 ///
-/// A key that is already queued is not added a second time. The timer acts like a change to an object. It ends a delay
-/// that the reconciler has requested with [`requeue_after`](crate::Action::requeue_after). For a failed key, the timer
-/// may shorten or end the backoff. A key with a delay from [`Requests::add_after`] is reconciled for the timer, and
-/// again after its delay. Keys from the timer have [`LOW_PRIORITY`](crate::LOW_PRIORITY), so changed objects are
-/// processed first. Periods shorter than 1 ms are increased to 1 ms.
+/// A key that is already queued is not added a second time. Like a change to an object, the timer ends a delay that the
+/// reconciler has requested with [`requeue_after`](crate::Action::requeue_after). For a failed key, the timer may
+/// shorten or end the backoff. If a key has a delay from [`Requests::add_after`], the key is reconciled when the timer
+/// fires, and again after the delay. Keys from the timer have [`LOW_PRIORITY`](crate::LOW_PRIORITY), so changed objects
+/// are processed first. Periods shorter than 1 ms are increased to 1 ms.
 ///
 /// # Examples
 ///

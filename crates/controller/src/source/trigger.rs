@@ -15,7 +15,7 @@ use crate::requests::{Requests, WeakRequests};
 /// A source to which the program can add keys from any thread, like controller-runtime's `Channel`. `K` is the key
 /// type: see [`RequestKey`].
 ///
-/// Clones share the same controllers. If several controllers use a trigger, each of them receives all keys. A
+/// Clones add keys to the same controllers. If several controllers use a trigger, each controller receives all keys. A
 /// controller that is not running stores the keys for its next run, without duplicates. A controller also receives keys
 /// that were triggered before the controller was built, unless one of the trigger's controllers has already run.
 ///
@@ -24,9 +24,9 @@ use crate::requests::{Requests, WeakRequests};
 /// taking over the shard. Call [`trigger`](Self::trigger) on every replica. If only one replica receives the signal for
 /// a reconciliation, write to the object instead of calling `trigger`.
 ///
-/// To limit its memory, a standby stores only the newest 100,000 added keys. When the standby first drops a key, it
-/// logs a warning. Keys of the controller's main kind are not lost, because each run reconciles all existing objects of
-/// this kind.
+/// To limit its memory, a standby stores only the newest 100,000 added keys. The first time that the standby drops a
+/// key, it logs a warning. Keys of the controller's main kind are not lost, because each run reconciles all existing
+/// objects of this kind.
 ///
 /// # Examples
 ///

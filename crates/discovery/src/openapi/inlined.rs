@@ -11,9 +11,8 @@ use crate::schema_names::schema_name;
 /// contain a few thousand nested schemas.
 const MAX_PARTS: usize = 100_000;
 
-/// Returns the types in the published OpenAPI schema of a kind. The returned schema contains no references,
-/// descriptions or constraints. As in kube-apiserver, the recursion of a recursive type ends with an object without
-/// fields.
+/// Returns the published OpenAPI schema of a kind, without references, descriptions and constraints. As in
+/// kube-apiserver, a recursive type ends with an object without fields.
 ///
 /// Returns `None` if the kind has no schema or the schema is too large.
 pub fn inlined(kind: &Kind) -> Option<Json> {

@@ -36,8 +36,8 @@ impl<T: Object> Cache<T> {
     /// Adds an index that contains the values that `function` returns for each object. The new index also contains the
     /// objects that are already stored. Other threads can read and write the cache during the call.
     ///
-    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. The values may depend only on
-    /// the object. The cache holds no lock while it calls `function`.
+    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. The returned values must
+    /// depend only on the object. The cache holds no lock while it calls `function`.
     ///
     /// An informer's cache drops `function` when the informer ends. A cache without an informer drops `function` when
     /// the cache is dropped. If `function` captures a handle to the informer, this handle keeps the informer running. A

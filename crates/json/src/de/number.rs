@@ -8,13 +8,12 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess};
 use serde_json::Number;
 
-/// A map that a deserializer received, which represents an object or a number. To read such a map, call
-/// [`MapOrNumber::of`] in `visit_map`.
+/// A serde map that represents an object or a number. To read such a map, call [`MapOrNumber::of`] in `visit_map`.
 ///
 /// With its feature `arbitrary_precision`, `serde_json` passes a number to a visitor as a map. This map contains a
 /// special key with the text of the number. Any crate in the build can enable `arbitrary_precision`. `serde_json` then
-/// treats every object with the special key as a number, and rejects the object if the text is not a number. Without
-/// `arbitrary_precision`, an object with the special key is an ordinary object.
+/// treats every object with this special key as a number, and rejects the object if the text is not a number. Without
+/// `arbitrary_precision`, an object with this key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
@@ -38,7 +37,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     ///
     /// # Errors
     ///
-    /// Fails if the map cannot be read, or if the value of the special key is not a number.
+    /// Returns an error if the map cannot be read, or if the value of the special key is not a number.
     pub fn of(from: A) -> Result<Self, A::Error> {
         Self::peek(from, *NUMBERS_ARE_MAPS)
     }
@@ -47,7 +46,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`of`](Self::of).
+    /// Returns the same errors as [`of`](Self::of).
     pub fn peek(mut from: A, numbers_are_maps: bool) -> Result<Self, A::Error> {
         let first = if numbers_are_maps { from.next_key()? } else { None };
         match first {
@@ -60,7 +59,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     }
 }
 
-/// The members of a map. The first key may have been read already.
+/// The members of a map whose first key may already have been read.
 #[derive(Debug)]
 pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,

@@ -54,7 +54,7 @@ impl TableColumn {
 }
 
 /// The source of the cells in a column. `columns.txt` in `pintle-builtin` describes the sources. The first string in a
-/// variant is the JSON pointer of a field. The second string is the cell for an object without this field.
+/// variant is the JSON pointer of a field, and the second string is the cell for an object without this field.
 #[derive(Clone, Copy, Debug)]
 pub enum Cell {
     Name,
@@ -75,9 +75,9 @@ pub enum Cell {
     Selector(&'static str),
     Containers(&'static str),
     Images(&'static str),
-    /// A function's result.
+    /// The result of a function of the object.
     Computed(fn(&Json) -> Json),
-    /// A function of the object and the current time, which returns the cell.
+    /// The result of a function of the object and the current time.
     Timed(fn(&Json, Timestamp) -> Json),
 }
 

@@ -7,8 +7,8 @@ pub fn age(time: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - time.as_second())
 }
 
-/// Formats seconds with one or two units. Shows -1 as `0s`, because a small clock skew can cause this value. Shows
-/// smaller numbers as `<invalid>`.
+/// Formats seconds with one or two units. -1 becomes `0s`, because a small clock skew can cause this value. Smaller
+/// numbers become `<invalid>`.
 pub fn seconds(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".into();

@@ -29,8 +29,8 @@ impl Machine {
     }
 
     /// Returns the latest time for sending the queued request, on the monotonic clock. For a candidate, this time is
-    /// one `renew_deadline` from now, like the deadline of a new term. Therefore, the requests of leaders cannot delay
-    /// a candidate's request indefinitely.
+    /// one `renew_deadline` from now, like the deadline of a new term. With this limit, the requests of leaders cannot
+    /// delay a candidate's request indefinitely.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),

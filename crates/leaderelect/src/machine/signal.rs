@@ -28,7 +28,7 @@ pub enum Signal {
 }
 
 /// The preferred holder of a lock when replicas share several locks. A preference only affects which replica tries to
-/// acquire the lock first. Whatever the preferences are, at most one replica leads.
+/// acquire the lock first. At most one replica leads, regardless of the preferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
     /// How long this contender waits before it acquires a free lock, so that other contenders can acquire it first.

@@ -1,8 +1,8 @@
 //! The times in the records of an elector.
 //!
-//! The time in each record is later than in the elector's previous record. Therefore, an elector recognizes its own
-//! record after a write with an unknown result, and candidates notice every renewal. If two records had the same time,
-//! a candidate that was partitioned between the two writes would notice no change.
+//! The time in each record is later than in the elector's previous record, so an elector recognizes its own record
+//! after a write with an unknown result, and candidates notice every renewal. If two records had the same time, a
+//! candidate that was partitioned between the two writes would notice no change.
 //!
 //! Coordinated elections are different, because the control plane compares the times with its own wall clock. If the
 //! wall clock was set back far enough, the times in the records go back too.

@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// A list of requirements for the fields of an object. The selector matches objects that meet all of these
+/// A list of requirements for the fields of an object. The selector matches an object if the object meets all
 /// requirements. The default selector matches all objects.
 ///
 /// The string form of a field selector consists of `field=value`, `field==value` and `field!=value`, separated by
 /// commas. A missing field is treated as `""`. A field that is not a string is compared by its JSON text. The supported
-/// fields depend on the kind: `metadata.name` works for all kinds, and `metadata.namespace` for most. For example, pods
-/// also support `spec.nodeName` and `status.phase`.
+/// fields depend on the kind: all kinds support `metadata.name`, and most kinds support `metadata.namespace`. Pods, for
+/// example, also support `spec.nodeName` and `status.phase`.
 ///
 /// In values, the characters `\`, `,` and `=` are escaped as `\\`, `\,` and `\=`. Whitespace is significant. Empty
 /// requirements between commas are ignored.
@@ -49,7 +49,7 @@ impl FieldSelector {
     /// # Panics
     ///
     /// Panics if `field` is empty or contains `=`, `!`, `,` or `\`. None of the field names in Kubernetes contain these
-    /// characters. To build a selector from untrusted input, parse it instead.
+    /// characters. Parse untrusted input as a selector instead.
     pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), true)
     }

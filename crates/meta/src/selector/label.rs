@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// A list of requirements for the labels of an object. The selector matches objects that meet all of these
+/// A list of requirements for the labels of an object. The selector matches an object if the object meets all
 /// requirements. The default selector matches all objects.
 ///
 /// | text | method | matches if the label |
@@ -20,13 +20,13 @@ use super::{InvalidSelector, parse, quoted};
 /// | `!key` | [`does_not_exist`](Self::does_not_exist) | is absent |
 /// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
-/// Requirements are separated by commas. Whitespace is allowed everywhere except inside words. A missing value means
-/// the empty string, as in `key=`, `key in ()` and `key in (a,)`. The words `in` and `notin` are operators only after a
-/// key, and ordinary words elsewhere. Numbers in `>` and `<` requirements must fit into an `i64`.
+/// In the string form, requirements are separated by commas. Whitespace is allowed everywhere except inside words. A
+/// missing value means the empty string, as in `key=`, `key in ()` and `key in (a,)`. The words `in` and `notin` are
+/// operators only after a key, and ordinary words elsewhere. Numbers in `>` and `<` requirements must fit into an
+/// `i64`.
 ///
 /// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and have the same string
-/// form. Requirements are not simplified in any other way. As in Kubernetes, `a=b` and `a in (b)` are different
-/// selectors.
+/// form. Requirements are not simplified further: as in Kubernetes, `a=b` and `a in (b)` are different selectors.
 ///
 /// # Examples
 ///
@@ -57,7 +57,8 @@ impl LabelSelector {
     }
 
     /// Returns a selector that matches no objects. The string form of this selector is `nothing,!nothing`, which
-    /// requires the label `nothing` to be both present and absent. A server that parses this string selects no objects.
+    /// requires the label `nothing` to be both present and absent. A server that parses `nothing,!nothing` selects no
+    /// objects.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
@@ -281,7 +282,7 @@ impl LabelRequirement {
     ///   single value.
     /// - Returns an error if the value of `GreaterThan` or `LessThan` is not an integer.
     ///
-    /// The error lists all problems, in the same words as Kubernetes' `NewRequirement`.
+    /// The error lists all problems, with the messages of Kubernetes' `NewRequirement`.
     pub fn new<V: Into<String>>(
         key: impl Into<String>,
         operator: SelectorOperator,

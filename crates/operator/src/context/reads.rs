@@ -19,8 +19,8 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// Returns a terminal error if the controller does not cache `T`. Also returns a terminal error if `T` is
-    /// namespaced but the reconciled object is cluster-scoped.
+    /// Returns a terminal error if the controller does not cache `T`, or if `T` is namespaced but the reconciled object
+    /// is cluster-scoped.
     pub fn get<T: Resource>(&self, name: &str) -> Result<Option<Arc<T>>> {
         self.get_by_key(&self.key_of::<T>("get", name)?)
     }
@@ -68,8 +68,7 @@ impl<K: Resource> Context<K> {
     /// # Errors
     ///
     /// Returns a terminal error if the controller does not cache `T` or caches only another
-    /// [namespace](crate::ControllerBuilder::namespace). Also returns a terminal error if `T` is namespaced but the key
-    /// has no namespace.
+    /// [namespace](crate::ControllerBuilder::namespace), or if `T` is namespaced but the key has no namespace.
     pub fn get_by_key<T: Resource>(&self, key: &ObjectKey) -> Result<Option<Arc<T>>> {
         let cached = self.shared.caches.get::<T>()?;
         self.check_namespace::<T>("read", cached, key.namespace())?;

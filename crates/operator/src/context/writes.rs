@@ -29,12 +29,12 @@ impl<K: Resource> Context<K> {
     /// `child`, the controller gives up the ownership of this field. Fields that are `null` are treated as missing. If
     /// another writer repeatedly changes a field, [a log line and an Event](crate#writers-that-undo-each-other) name
     /// the writer and the field. No request is sent if `child` equals the last child that was successfully applied in
-    /// this leadership term. A request is sent, however, if a field of the cached object no longer has the value that
-    /// the server stored for the last apply. The server may store a different value than `child` contains, for example
-    /// `1` instead of `1000m` for a quantity. Each child is therefore applied once after the process has started, and
-    /// once in each new leadership term, because another leader may have applied other fields. If the server does not
-    /// store a field under its name, such as the `stringData` of a Secret, the child is also applied again after each
-    /// change of the object.
+    /// this leadership term. If a field of the cached object no longer has the value that the server stored for the
+    /// last apply, the child is applied again. The server may store a different value than `child` contains, for
+    /// example `1` instead of `1000m` for a quantity. Each child is applied at least once after the process has
+    /// started. Each child is also applied at least once in each leadership term, because another leader may have
+    /// applied other fields. If the server does not store a field under its name, such as the `stringData` of a Secret,
+    /// the child is also applied again after each change of the object.
     ///
     /// # Errors
     ///
@@ -61,9 +61,9 @@ impl<K: Resource> Context<K> {
     }
 
     /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not
-    /// garbage-collect such an object when the reconciled object is deleted, so delete it in a
-    /// [cleanup](crate::ControllerBuilder::cleanup). The controller must cache `T`, but does not have to own it. The
-    /// reconciled object can also be applied with this method. An object that does not match the labels of
+    /// garbage-collect an object without an owner reference when the reconciled object is deleted, so delete the object
+    /// in a [cleanup](crate::ControllerBuilder::cleanup). The controller must cache `T`, but does not have to own it.
+    /// The reconciled object can also be applied with this method. An object that does not match the labels of
     /// [`labels_of`](crate::ControllerBuilder::labels_of) is applied again in each reconciliation.
     ///
     /// # Errors
@@ -179,12 +179,12 @@ impl<K: Resource> Context<K> {
     /// To keep the transition times of conditions, build them with [`ready`](Self::ready),
     /// [`not_ready`](Self::not_ready) or [`conditions`](Self::conditions).
     ///
-    /// Only the `status.conditions` of this field manager are applied. These are the conditions that this
-    /// reconciliation has set or changed, and the conditions that the field manager had set before. Conditions of other
-    /// field managers that the reconciler has only read are not applied. The cached values of these conditions may be
-    /// outdated, and an apply would overwrite newer values. If other field managers have set conditions, each change of
-    /// the status requires an additional request that reads the `managedFields`. If the list of conditions is atomic in
-    /// the schema, all conditions are applied.
+    /// Only the `status.conditions` of this field manager are applied: the conditions that this reconciliation has set
+    /// or changed, and the conditions that the field manager had set before. Conditions of other field managers that
+    /// the reconciler has only read are not applied, because the cached conditions may be outdated and an apply would
+    /// overwrite newer values. If other field managers have set conditions, each change of the status requires an
+    /// additional request that reads the `managedFields`. If the list of conditions is atomic in the schema, all
+    /// conditions are applied.
     ///
     /// # Errors
     ///

@@ -3,9 +3,10 @@
 //! An object is first installed with a create request, which fails if another build has already created the object. If
 //! a field manager first creates and then applies an object, it owns each field twice: with the operation `Update` and
 //! with the operation `Apply`. Fields are also owned twice if an older build patches the certificates of a newer
-//! build's object. An apply could never remove such a field. This module therefore merges all entries of the field
-//! manager into one entry with the operation `Apply`, like client-go's `csaupgrade`. The create request also makes the
-//! field manager the owner of the server's default values. The next apply gives up the ownership of these fields.
+//! build's object. An apply could never remove a field that is owned twice. This module therefore merges all entries of
+//! the field manager into one entry with the operation `Apply`, like client-go's `csaupgrade`. The create request also
+//! makes the field manager the owner of the server's default values. The next apply gives up the ownership of these
+//! fields.
 
 use pintle_cluster::Cluster;
 use pintle_meta::{ApiError, Patch, Resource, WriteOptions};

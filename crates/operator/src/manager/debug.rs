@@ -17,8 +17,8 @@ impl Manager {
     ///
     /// The page is visible to every client that can reach the address. The page contains the names of objects and
     /// replicas, and errors from reconcilers and the API server. The page does not contain the contents of objects or
-    /// credentials. Error messages must therefore not contain secrets. To restrict access, use a NetworkPolicy. To
-    /// disable the page, pass `false`.
+    /// credentials. Because the page shows error messages, error messages must not contain secrets. To restrict access,
+    /// use a NetworkPolicy. To disable the page, pass `false`.
     ///
     /// # The members of `/debug.json`
     ///

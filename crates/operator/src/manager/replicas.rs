@@ -28,11 +28,11 @@ type BindShards = Box<dyn FnOnce(Engine, &Surroundings, Shards<Api<Lease>>) -> E
 impl Manager {
     /// Adds a controller for the objects in another cluster. The [`Context`](crate::Context) of the controller reads
     /// from and writes to this cluster. Leader election takes place in the manager's own [cluster](Self::cluster). If
-    /// several controllers of the manager reconcile the same kind, give each of them a unique name. The caller must
-    /// shut down this cluster.
+    /// several controllers of the manager reconcile the same kind, give each controller a unique name. The manager does
+    /// not shut down `cluster`, so the caller must do so.
     ///
-    /// If a cluster becomes unreachable or is unreachable at the start, only its own controllers wait. The readiness
-    /// check names the waiting controllers and the unreachable cluster.
+    /// If a cluster becomes unreachable or is unreachable at the start, only the controllers of this cluster wait. The
+    /// readiness check names the waiting controllers and the unreachable cluster.
     ///
     /// # Examples
     ///
@@ -154,8 +154,8 @@ impl Manager {
     }
 
     /// Calls `run` when this replica becomes the leader, and then periodically. Without leader election, every replica
-    /// calls `run`. Calls never overlap. If `run` returns an error or panics, the manager retries it with backoff. A
-    /// running call is dropped when the leadership term ends.
+    /// calls `run`. Calls of `run` never overlap. If `run` returns an error or panics, the manager retries it with
+    /// backoff. A running call is dropped when the leadership term ends.
     ///
     /// # Examples
     ///

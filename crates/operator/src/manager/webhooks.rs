@@ -65,8 +65,8 @@ impl Manager {
     /// `get`, `create` and `patch` for webhook configurations and definitions.
     ///
     /// Definitions in [other clusters](Self::install_in) have the same conversion webhook endpoint. If the endpoint is
-    /// a Service, a Service with the same name must exist in each other cluster. To avoid such Services, use a URL as
-    /// the endpoint.
+    /// a Service, a Service with the same name must exist in each other cluster. If the endpoint is a URL, no Service
+    /// is required.
     ///
     /// The configurations contain the program's version, which is the highest version of its definitions. As with
     /// [definitions](Self::install), an older build keeps the configurations of a newer build and only updates their
@@ -74,8 +74,8 @@ impl Manager {
     /// [`replace_newer_definitions`](Self::replace_newer_definitions).
     ///
     /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service
-    /// of the webhooks. Without this setting, the manager could never become ready. The manager becomes ready after its
-    /// caches are filled, and filling the caches requires working conversion webhooks.
+    /// of the webhooks. Without `publishNotReadyAddresses`, the manager could never become ready. The manager becomes
+    /// ready after its caches are filled, and filling the caches requires working conversion webhooks.
     ///
     /// # Examples
     ///

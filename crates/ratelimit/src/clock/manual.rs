@@ -13,8 +13,8 @@ use crate::wake::{call_all, pass_on};
 /// A clock that advances only when a test calls [`advance`](ManualClock::advance). All clones of a clock show the same
 /// time.
 ///
-/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute. Therefore, a
-/// sleep ends on time even if the clock advances between the computation of its deadline and the start of the sleep.
+/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. A sleep ends on time even if the clock
+/// advances between the computation of the deadline and the start of the sleep, because deadlines are absolute.
 ///
 /// # Examples
 ///
@@ -65,8 +65,8 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics, after all other wakers have been called. Panics without changing the clock's time if
-    /// the new time cannot be represented as an [`Instant`].
+    /// Panics if a waker panics, after all other wakers have been called. Also panics if the new time cannot be
+    /// represented as an [`Instant`], without changing the clock's time.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();

@@ -9,8 +9,8 @@ use crate::bucket::TokenBucket;
 /// A limiter with a single token bucket for all items. Each attempt reserves a token and is delayed until this token is
 /// available.
 ///
-/// Reserved tokens are never returned to the bucket. Therefore, the delays grow without limit while there is a backlog.
-/// Use a work queue's dequeue limit instead if you need to limit its rate.
+/// Reserved tokens are never returned to the bucket, so the delays grow without limit while there is a backlog. To
+/// limit the rate of a work queue, use the queue's dequeue limit instead.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     bucket: TokenBucket,

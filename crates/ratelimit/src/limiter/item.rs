@@ -57,7 +57,7 @@ struct Item<K> {
 }
 
 impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
-    /// Creates a limiter that computes delays with `limiter` and has not stored any failures.
+    /// Creates a limiter without failures that computes delays with `limiter`.
     pub fn new(limiter: L, keep: KeepFailures) -> Self {
         Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
     }

@@ -31,8 +31,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// Returns an error without sending a request if the field manager in `options` is empty. Returns `Conflict` if
-    /// another manager owns a field and `object` has a different value for it. To take over such fields, set `force` in
-    /// `options`. Returns another error if the request fails for a different reason.
+    /// another manager owns a field and `object` has a different value for it. To take over fields of other managers,
+    /// set `force` in `options`. Returns another error if the request fails for a different reason.
     ///
     /// # Examples
     ///
@@ -58,8 +58,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist. Apart from this error, returns the same errors as
-    /// [`apply`](Self::apply).
+    /// Returns `NotFound` if the object does not exist, and otherwise the same errors as [`apply`](Self::apply).
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }

@@ -83,9 +83,9 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist. The method also returns an error if this `Api` is not for pods, or
-    /// if the request fails for another reason. If the connection is lost, the request is not retried, because the
-    /// command may have run. [`AttachedProcess::status`] returns later failures, such as an unknown container.
+    /// Returns `NotFound` if the pod does not exist, or another error if this `Api` is not for pods or the request
+    /// fails. If the connection is lost, the request is not retried, because the command may have run.
+    /// [`AttachedProcess::status`] returns later failures, such as an unknown container.
     ///
     /// # Panics
     ///
@@ -126,7 +126,7 @@ impl<T> Api<T> {
     /// Attaches to the main process of a container.
     ///
     /// The user needs the verbs `get` and `create` on `pods/attach`. The process only receives input if `stdin` is
-    /// `true` for its container. Output from before the call of `attach` is not received.
+    /// `true` for its container. The client does not receive output that the process has written before the call.
     ///
     /// # Errors
     ///

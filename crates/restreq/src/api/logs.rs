@@ -188,7 +188,7 @@ impl LogLines {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No line is lost if the future is dropped.
+    /// This method is cancel safe: no line is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<String, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

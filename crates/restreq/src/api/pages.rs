@@ -106,8 +106,8 @@ impl<T: DeserializeOwned> Pages<T> {
     /// # Errors
     ///
     /// Returns an error if the request fails. The error is `Expired` if the server no longer has the revision of the
-    /// pages. The method also returns an error if the server sends the same continue token twice, because the list
-    /// would never end. After an error, all further calls of `next` return `None`.
+    /// pages. A server that sends the same continue token twice also causes an error, because the list would never end.
+    /// After an error, all further calls of `next` return `None`.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No page is lost if the future is dropped.
+    /// This method is cancel safe: no page is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
         match &mut self.0 {
             Source::Server(cursor) => cursor.next().await,

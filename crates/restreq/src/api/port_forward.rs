@@ -19,8 +19,9 @@ use crate::error::InvalidRequest;
 /// - **End of the connection**: when the pod closes the connection, a read returns the end of the stream. If no process
 ///   listens on the port, a read returns an error that contains the message of the node. If the connection to the API
 ///   server is lost, a read returns an error. The connection is closed when the `PortForward` is dropped.
-/// - **Half-closed connections**: the protocol does not support them. Shutting down the write half flushes the data,
-///   but does not signal the end of the stream to the pod. Drop the [`PortForward`] to close the connection.
+/// - **Half-closed connections**: the protocol does not support half-closed connections. Shutting down the write half
+///   flushes the data, but does not signal the end of the stream to the pod. Drop the [`PortForward`] to close the
+///   connection.
 ///
 /// # Cancel safety
 ///
@@ -48,13 +49,12 @@ impl<T> Api<T> {
     /// Opens a connection to a port of a pod. Each call opens a new connection.
     ///
     /// The user needs the verbs `get` and `create` on `pods/portforward`. The client uses a WebSocket over HTTP/1.1.
-    /// For the process in the pod, the connection comes from localhost.
+    /// The process in the pod receives the connection from localhost.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist. The method also returns an error if this `Api` is not for pods, or
-    /// if the request fails for another reason. If no process listens on the port, reading from the returned connection
-    /// fails.
+    /// Returns `NotFound` if the pod does not exist, or another error if this `Api` is not for pods or the request
+    /// fails. If no process listens on the port, reading from the returned connection fails.
     ///
     /// # Panics
     ///

@@ -78,12 +78,13 @@ pub struct Table {
 #[non_exhaustive]
 #[serde(default)]
 pub struct TableColumn {
-    /// The heading.
+    /// The heading of the column.
     pub name: String,
-    /// The type as in OpenAPI: `string`, `integer`, `number`, `boolean` or `array`.
+    /// The type of the cells, as in OpenAPI: `string`, `integer`, `number`, `boolean` or `array`.
     #[serde(rename = "type")]
     pub column_type: String,
-    /// The format as in OpenAPI, such as `date`. The column that contains the name of the object has the format `name`.
+    /// The format of the cells, as in OpenAPI, such as `date`. The column that contains the name of the object has the
+    /// format `name`.
     pub format: String,
     /// A human-readable description of the column.
     pub description: String,

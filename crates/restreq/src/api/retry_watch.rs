@@ -107,17 +107,17 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No event is lost if the future is dropped.
+    /// This method is cancel safe: no event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event that `is_met` accepts, like client-go's `Until`. The watch can be used again afterwards.
+    /// Returns the next event that `is_met` accepts, like client-go's `Until`. After this method has returned, the
+    /// watch can be used again.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`next`](Self::next). The method also returns an error if the watch has already
-    /// ended.
+    /// Returns the same errors as [`next`](Self::next), and an error if the watch has already ended.
     ///
     /// # Cancel safety
     ///

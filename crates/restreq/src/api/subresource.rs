@@ -14,7 +14,7 @@ use super::options::with_write_options;
 use crate::error::InvalidRequest;
 use crate::request::Request;
 
-/// A subresource of an object, such as the `scale` of a Deployment. Created by [`Api::subresource`].
+/// A handle to a subresource of an object, such as the `scale` of a Deployment. [`Api::subresource`] creates a handle.
 ///
 /// Responses are decoded as `S`, which may be a different type than the object. For example, an eviction request
 /// returns a [`Status`](pintle_meta::Status). Request bodies are sent unchanged.
@@ -69,8 +69,8 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request with the path of the subresource. Use the request for operations that have no method here,
-    /// such as following a log.
+    /// Returns a request with the path of the subresource. Use the request for operations that this type does not
+    /// provide, such as following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }

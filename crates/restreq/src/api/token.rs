@@ -39,13 +39,13 @@ pub struct TokenRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundObjectReference {
-    /// `v1`.
+    /// The API version of the object, which is `v1`.
     pub api_version: String,
-    /// `Pod`, `Secret` or `Node`.
+    /// The kind of the object: `Pod`, `Secret` or `Node`.
     pub kind: String,
     /// The object's name.
     pub name: String,
-    /// The object's UID. If this is empty, the token remains valid as long as an object with this name exists.
+    /// The object's UID. If the UID is empty, the token remains valid as long as an object with this name exists.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
@@ -53,9 +53,9 @@ pub struct BoundObjectReference {
 /// A ServiceAccount token. The `Debug` output does not contain the token.
 #[derive(Clone, Debug)]
 pub struct ServiceAccountToken {
-    /// The token.
+    /// The token, for the `Authorization` header of requests.
     pub token: Secret,
-    /// When the token expires. Request a new token earlier, for example after 80 % of the lifetime.
+    /// The time at which the token expires. Request a new token earlier, for example after 80 % of the lifetime.
     pub expires: Time,
 }
 

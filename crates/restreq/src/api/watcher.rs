@@ -114,7 +114,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No event is lost if the future is dropped.
+    /// This method is cancel safe: no event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatcherEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -228,7 +228,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No object is lost if the future is dropped.
+    /// This method is cancel safe: no object is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<T, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

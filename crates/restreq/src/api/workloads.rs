@@ -38,7 +38,7 @@ pub struct ScaleSpec {
 pub struct ScaleStatus {
     /// The current number of replicas.
     pub replicas: i32,
-    /// The label selector of the pods in its string form, which can be empty.
+    /// The label selector of the workload's pods as a string, which can be empty.
     pub selector: String,
 }
 
@@ -83,8 +83,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the workload does not exist. The method also returns an error if this `Api` is for another
-    /// resource, or if the request fails for another reason.
+    /// Returns `NotFound` if the workload does not exist, or another error if this `Api` is for another resource or the
+    /// request fails.
     pub async fn restart(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -99,8 +99,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the node does not exist. The method also returns an error if this `Api` is not for nodes,
-    /// or if the request fails for another reason.
+    /// Returns `NotFound` if the node does not exist, or another error if this `Api` is not for nodes or the request
+    /// fails.
     pub async fn cordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

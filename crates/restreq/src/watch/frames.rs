@@ -114,7 +114,8 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns `true` if no incomplete frame is buffered. A stream may only end between two frames.
+    /// Returns `true` if no incomplete frame is buffered. If a stream ends while an incomplete frame is buffered, the
+    /// stream was cut off.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }

@@ -21,8 +21,8 @@ const MAX_PLACED: usize = 10_000_000;
 /// it.
 const MAX_SHIFTED: usize = 100_000_000;
 
-/// A JSON patch. The operations are applied in order. Applying a patch fails if it copies more than 3 MiB in total, or
-/// if it would nest a value in more than 127 lists and objects.
+/// A JSON patch, whose operations are applied in order. Applying a patch fails if the patch copies more than 3 MiB in
+/// total, or if it nests a value in more than 127 lists and objects.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,

@@ -2,8 +2,8 @@
 
 use pintle_json::Json;
 
-/// Applies a merge patch. In the patch, a null deletes a member, and a list replaces the old list. Null members of
-/// new objects are dropped, but nulls in lists are kept.
+/// Applies a merge patch. A null in the patch deletes a member, and a list in the patch replaces the old list. Null
+/// members of new objects are dropped, but nulls in lists are kept.
 pub fn merge(object: &Json, patch: &Json) -> Json {
     let mut merged = object.clone();
     apply(&mut merged, patch);

@@ -15,12 +15,12 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList";
 const ORDER: &str = "$setElementOrder";
 
-/// Applies a strategic merge patch. A map in the patch is merged with the map in the object. Depending on the schema,
-/// a list in the patch replaces the list in the object or is merged with it by key.
+/// Applies a strategic merge patch. A map in the patch is merged with the map in the object. The schema determines
+/// whether a list in the patch replaces the list in the object, or is merged with it by key.
 ///
 /// # Errors
 ///
-/// Fails if a directive is invalid, or if an item of a keyed list has no key.
+/// Returns an error if a directive is invalid, or if an item of a keyed list has no key.
 pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, PatchError> {
     let (Json::Object(object), Json::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)

@@ -33,7 +33,7 @@ impl Enveloped {
     ///
     /// # Errors
     ///
-    /// Fails if the kind is not built in, or if the document does not match the schema of the kind.
+    /// Returns an error if the kind is not built in, or if the document does not match the schema of the kind.
     pub fn document(document: &Json) -> Result<Self, Error> {
         let member_text = |name: &str| document[name].text("");
         let (api_version, kind) = (member_text("apiVersion"), member_text("kind"));
@@ -53,8 +53,8 @@ impl Enveloped {
         body
     }
 
-    /// Returns a watch event's frame. A frame consists of a four-byte length and a message with the event type and the
-    /// encoded object.
+    /// Returns the frame of a watch event, which consists of a four-byte length and a message with the event type and
+    /// the encoded object.
     pub fn frame(&self, event: &str) -> Vec<u8> {
         let head = begin(&self.api_version, &self.kind, self.message.len());
         let mut object = Vec::new();
@@ -98,7 +98,7 @@ impl ListEnvelope {
     ///
     /// # Errors
     ///
-    /// Fails if `metadata` is not valid metadata of a list.
+    /// Returns an error if `metadata` is not valid metadata of a list.
     pub fn new(metadata: &Json) -> Result<Self, Error> {
         let metadata = message(&crate::named("meta.ListMeta"), &serde_json::to_vec(metadata)?)?;
         let mut first = Vec::new();
@@ -106,7 +106,8 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Adds the length of an item to the total length. The caller writes the item after the first bytes of the list.
+    /// Adds the length of an item to the total length of all items. The caller writes the item after the bytes of
+    /// [`begin`](Self::begin).
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);

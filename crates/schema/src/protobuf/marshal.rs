@@ -23,7 +23,7 @@ use crate::types::{Field, MapType, Scalar, Struct, Type, Union};
 ///
 /// # Errors
 ///
-/// Fails if a value does not match the type of its field.
+/// Returns an error if a value does not match the type of its field.
 pub fn message(ty: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     let Type::Struct { struct_type, .. } = ty else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();

@@ -11,9 +11,8 @@ use super::wire::{WireFields, WireValue};
 use crate::types::{Field, Scalar, Struct, Type, Union};
 use crate::{DEEPEST, Schema};
 
-/// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. If the body does not contain a
-/// version or a kind, the given version or kind is used. If the body is invalid, returns the message for the error
-/// response.
+/// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. If the body lacks a version or a
+/// kind, the given version or kind is used. If the body is invalid, returns the message for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {

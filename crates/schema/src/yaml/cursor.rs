@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
         self.at >= self.end
     }
 
-    /// Fails if the next character is not allowed in YAML.
+    /// Returns an error if the next character is not allowed in YAML.
     pub(super) fn check_end(&self) -> Result<(), YamlError> {
         if self.is_end() && self.end < self.text.len() {
             Err(YamlError::plain("control characters are not allowed"))

@@ -15,8 +15,8 @@ const MAX_CHANGES: usize = 16_384;
 #[derive(Debug)]
 pub struct Changes(Arc<Backlog>);
 
-/// The error for a follower that has missed changes because it reads too slowly. After this error, the follower must
-/// list again, and receives all later changes.
+/// The error for a follower that has missed changes because it reads too slowly. The follower must then list again, and
+/// receives all later changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lagged;
 
@@ -65,7 +65,7 @@ impl Changes {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no changes.
+    /// If the future is dropped, no change is lost.
     pub async fn next(&mut self) -> Result<Arc<Change>, Lagged> {
         loop {
             if let Some(next) = self.try_next() {
@@ -76,7 +76,7 @@ impl Changes {
     }
 
     /// Returns `true` if the follower has read all changes. A [`Lagged`] error that the follower has not received yet
-    /// counts as unread.
+    /// counts as an unread change.
     pub fn is_empty(&self) -> bool {
         let unread = self.0.unread.lock();
         unread.changes.is_empty() && !unread.lagged

@@ -16,8 +16,8 @@ const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
 
-/// A stream of the changes of a resource in one scope. The feed reads these changes from the log. Even if it is read
-/// slowly, a feed buffers at most one batch of changes.
+/// A stream of the changes of a resource in one scope. A feed reads the changes from the log, and buffers at most one
+/// batch of changes, even if it is read slowly.
 #[derive(Debug)]
 pub struct Feed {
     resource: ResourceKey,
@@ -52,7 +52,7 @@ impl Feed {
         Self { resource, scope, after, live: true, last, end, ready: VecDeque::new() }
     }
 
-    /// Makes the feed start with the first change after `revision`, which may be in the past.
+    /// Makes the feed start with the first change after `revision`, which may be an earlier revision.
     pub fn starting_after(mut self, revision: u64) -> Self {
         self.after = revision;
         self.live = false;
@@ -63,7 +63,7 @@ impl Feed {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no changes.
+    /// If the future is dropped, no change is lost.
     pub async fn next(&mut self, db: &Db) -> Result<Arc<Change>, FeedEnd> {
         loop {
             if let Some(change) = self.ready.pop_front() {
@@ -78,7 +78,7 @@ impl Feed {
         }
     }
 
-    /// Returns the reason why the objects of an earlier revision are no longer available.
+    /// Returns the reason why the feed can no longer read the objects of an earlier revision.
     pub fn reason_for_lost_objects(&self) -> FeedEnd {
         match self.end.retired().as_deref() {
             Some(retired) if !retired.is_evicted => FeedEnd::Ended,

@@ -1,9 +1,9 @@
 //! Copies the objects of a live cluster for a plan, which is a dry run on top of this cluster. This module calls the
 //! live cluster the upstream cluster.
 //!
-//! The base of an object is its state in the upstream cluster. After the first local write of an object, its base does
-//! not change. After the first local write, the store ignores upstream changes of the object, and only records that
-//! the object has changed. All differences between the base and the object therefore come from local writes.
+//! The base of an object is its state in the upstream cluster. The base does not change after the first local write of
+//! the object: the store then ignores upstream changes, and only records that the object has changed. All differences
+//! between the base and the object therefore come from local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;

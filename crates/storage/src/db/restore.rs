@@ -25,12 +25,12 @@ struct Difference<'a> {
 
 impl Db {
     /// Replaces all objects with the objects in `wanted`, in a single commit. Objects with the same content in the
-    /// store and in `wanted` are kept. The commit removes all other current objects, and writes all other
-    /// objects in `wanted`. Returns the number of writes in the commit.
+    /// store and in `wanted` are kept. The commit removes the other current objects, and writes the other objects in
+    /// `wanted`. Returns the number of writes in the commit.
     ///
-    /// Because of the single commit, readers do not see a partial state. In a partial state, the garbage collector
-    /// could delete dependents whose owner has not been restored yet. The lock is held only while objects are written.
-    /// Objects are encoded and compared without holding the lock, unless every attempt conflicts with another write.
+    /// Because of the single commit, no reader sees a partial state, in which the garbage collector could delete
+    /// dependents whose owner has not been restored yet. The lock is held only while objects are written. Objects are
+    /// encoded and compared without holding the lock, unless every attempt conflicts with another write.
     pub fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {

@@ -27,8 +27,8 @@ const TASKS: usize = 8;
 /// The delay before the kit restarts a process that has ended.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Returns the seeds for a check. The default is `0..default`. The environment variable `PINTLE_SEEDS` overrides the
-/// default with a count, such as `1000`, or a range, such as `17..18`.
+/// Returns the seeds for a check, which are `0..default` unless the environment variable `PINTLE_SEEDS` is set. The
+/// variable contains a count, such as `1000`, or a range, such as `17..18`.
 ///
 /// # Panics
 ///
@@ -46,8 +46,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with several seeds. The numbers are totals for all runs and show how many disturbances
-/// occurred.
+/// The result of a check with several seeds. Each number is the total for all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
@@ -87,9 +86,9 @@ impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state even if its lists and watches return stale data.
     ///
     /// The seed determines the delay of the data, which is a time or a number of versions. A real API server with a
-    /// delayed watch cache returns stale data in the same way. The user does not wait for the operator to become idle,
-    /// and processes are killed or stopped during the run. Therefore, a new leader can see an older state than the
-    /// previous leader. An operator with leader election has two replicas.
+    /// delayed watch cache returns stale data in the same way. The user does not wait for the operator to become idle.
+    /// Processes are killed or stopped during the run, so a new leader can see an older state than the previous leader.
+    /// An operator with leader election has two replicas.
     ///
     /// # Errors
     ///
@@ -106,8 +105,8 @@ impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state even if events arrive in a different order.
     ///
     /// The seed determines the delay of each watch event, request and response. As in a real cluster, the events of one
-    /// watch are not reordered. Events for different resources can be reordered, and so can requests. The user does not
-    /// wait for the operator to become idle.
+    /// watch stay in order, but events for different resources and requests can be reordered. The user does not wait
+    /// for the operator to become idle.
     ///
     /// # Errors
     ///
@@ -129,9 +128,9 @@ impl<W: World> Kit<W> {
     /// - After the last fault, the operator reaches the same final state as in an undisturbed run.
     /// - A process writes only while it is the leader and its Lease has not expired. If the operator has
     ///   [shards](pintle_operator::Manager::sharded), the process must be the leader of the shard that contains the
-    ///   written object. If the written object is not an owner and has no controller owner, its shard is unknown, and
-    ///   the process may be the leader of any shard.
-    /// - At the end of a run, there are not many more tasks than at the end of an undisturbed run.
+    ///   written object. The shard of an object that is not an owner and has no controller owner is unknown. For such
+    ///   an object, the process may be the leader of any shard.
+    /// - A run does not end with many more tasks than an undisturbed run.
     ///
     /// # Errors
     ///

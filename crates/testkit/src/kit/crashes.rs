@@ -70,8 +70,8 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed. In some runs, the operator crashed before the request took effect, and
-    /// in other runs, after the request took effect.
+    /// The requests at which the operator crashed. For each request, there were runs with a crash before the request took
+    /// effect, and runs with a crash afterwards.
     pub requests: Vec<SentRequest>,
     /// The number of runs with a crash.
     pub runs: usize,
@@ -81,28 +81,29 @@ impl<W: World> Kit<W> {
     /// Crashes the operator at each of its requests, and checks that it reaches the same states as without a crash, after
     /// the crash and after each later step.
     ///
-    /// The requests are recorded in a first run without a crash. For each recorded request, there are runs that cut the
-    /// connection and kill the process, either before or after the request takes effect. The process is restarted
-    /// immediately or after the user's next step. The check does not crash an idle operator when it renews its Lease.
+    /// A first run without a crash records the requests. For each recorded request, other runs cut the connection and
+    /// kill the process, either before or after the request takes effect. The process is restarted immediately or after
+    /// the user's next step. The check does not crash an idle operator when it renews its Lease.
     ///
-    /// Requests can have a different order in each run. Therefore, a crash is planned for the nth request with the same
+    /// Because requests can have a different order in each run, a crash is planned for the nth request with the same
     /// verb, resource, subresource, namespace and name. If the operator does not send this request, the run is repeated
-    /// with different seeds. In the last repetitions, the object name of the request may be different. A run without
-    /// its planned crash does not pass. Until the server serves a new resource, an operator repeatedly reads API
-    /// discovery and CustomResourceDefinitions. If no repetition of a run sends such a read again, the report omits the
-    /// read.
+    /// with different seeds. In the last repetitions, the object name of the request may differ. A run without its
+    /// planned crash does not pass. Operators repeatedly read API discovery and CustomResourceDefinitions until the
+    /// server serves a new resource. If no repetition of a run sends such a read again, the report omits the read.
     ///
-    /// A state consists of all objects and the [`World`], without uids, versions, generations, times, Leases
-    /// and Events. In the status and its conditions, the check only compares whether `observedGeneration` is current.
-    /// At deeper levels of the status, the check ignores `observedGeneration`, because it can be the generation of
-    /// another object. When a state is compared, the last reconciliation of each key must have succeeded.
+    /// A state consists of all objects and the [`World`], without uids, versions, generations, times, Leases and
+    /// Events. For each `observedGeneration` in the status and its conditions, the check compares only whether it is
+    /// current. At deeper levels of the status, the check ignores `observedGeneration`, because it can be the
+    /// generation of another object. When the check compares a state, the last reconciliation of each key must have
+    /// succeeded.
     ///
     /// # Errors
     ///
-    /// Returns the first crash after which a run did not reach an expected state, and the differences. Returns [`Violation::NoEffect`] if the
-    /// kit has steps but the operator changes nothing in the run without a crash. Returns [`Violation::FailedCalls`] if reconciliations
-    /// fail in the run without a crash, or if reconciliations of a key still fail half an hour after a crash. Returns
-    /// [`Violation::NoCrash`] if the operator does not send the request for a planned crash in any of eight runs.
+    /// Returns the first crash after which a run did not reach an expected state, and the differences to that state. Returns
+    /// [`Violation::NoEffect`] if the kit has steps and the operator changes nothing in the run without a crash. Returns
+    /// [`Violation::FailedCalls`] if reconciliations fail in the run without a crash, or if reconciliations of a key still fail half an
+    /// hour after a crash. Returns [`Violation::NoCrash`] if the operator does not send the request for a planned crash in any of eight
+    /// runs.
     ///
     /// # Panics
     ///

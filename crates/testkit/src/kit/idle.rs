@@ -14,13 +14,13 @@ use crate::world::World;
 
 impl<W: World> Kit<W> {
     /// Checks that a second operator process does not change any object. The check runs the first process until it is
-    /// idle, stops it, and then starts the second process. Writes that do not change their object are allowed. Writes
-    /// of Leases and Events are also allowed.
+    /// idle, stops it, and then starts the second process. The second process may write Leases and Events, and may send
+    /// writes that do not change their object.
     ///
     /// # Errors
     ///
     /// Returns the requests with which the second process changed objects, including the changed fields. Returns
-    /// [`Violation::NoEffect`] if the kit has steps but the first process changes nothing. Returns
+    /// [`Violation::NoEffect`] if the kit has steps and the first process changes nothing. Returns
     /// [`Violation::FailedCalls`] if reconciliations fail.
     ///
     /// # Panics
@@ -41,8 +41,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write requests for the time `during`, measured with the paused clock.
-    /// Writes that do not change an object are also forbidden. Writes of Leases and Events are allowed.
+    /// Checks that an idle operator sends no write requests for the time `during`, measured with the paused clock. The
+    /// check also fails for writes that do not change an object, but it allows writes of Leases and Events.
     ///
     /// # Errors
     ///

@@ -8,15 +8,13 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Returns a role that contains only the permissions that the operator needs. To determine the permissions, this
-    /// method runs all steps, stops the process gracefully, and starts a second process. The role allows all requests
-    /// of both processes.
+    /// Returns a role that contains only the permissions that the operator needs. This method runs all steps, stops the
+    /// process gracefully, and starts a second process. The role allows all requests of both processes.
     ///
     /// # Errors
     ///
     /// Returns an error if the operator does not become idle, or if a step fails. Returns [`Violation::NoEffect`] if
-    /// the kit has steps but the operator changes nothing. Returns [`Violation::FailedCalls`] if reconciliations
-    /// fail.
+    /// the kit has steps and the operator changes nothing. Returns [`Violation::FailedCalls`] if reconciliations fail.
     ///
     /// # Panics
     ///
@@ -35,8 +33,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Restricts the operator to `role` in all checks. Run the checks with the restricted operator to find out
-    /// whether the role is sufficient.
+    /// Restricts the operator to `role` in all checks, which shows whether the role is sufficient.
     pub fn restricted(mut self, role: &LeastRole) -> Self {
         let user = Impersonate { user: role.user(), ..Impersonate::default() };
         self.settings.permissions = Some((user, role.to_string()));

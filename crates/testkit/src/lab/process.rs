@@ -90,9 +90,8 @@ impl<W: World> Lab<W> {
         Ok(name)
     }
 
-    /// Kills a process, like SIGKILL. All requests of the process stop immediately, and the Lease is not released.
-    /// This method returns after the memory of the process has been freed. If the process has already ended, this
-    /// method does nothing.
+    /// Kills a process, like SIGKILL. All requests of the process stop immediately, and its Lease is not released.
+    /// Returns after the memory of the process has been freed. Does nothing if the process has already ended.
     ///
     /// # Cancel safety
     ///
@@ -112,7 +111,7 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the process ends with an error or a panic, or has already ended in this way.
+    /// Returns an error if the process ends or has already ended with an error or a panic.
     ///
     /// # Cancel safety
     ///

@@ -18,13 +18,13 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// - The operator still writes after the [limit](crate::Kit::limit), or it sends requests in a loop without a
-    ///   delay.
+    /// - The operator still changes objects after the [limit](crate::Kit::limit), or it sends requests in a loop
+    ///   without a delay.
     /// - A process of the operator has ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops waiting and has no other effect.
+    /// Dropping the future has no effect on the operator.
     pub async fn steady(&self) -> Result<(), Violation> {
         self.rest().await?;
         self.check_ended()

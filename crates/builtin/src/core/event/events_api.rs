@@ -1,5 +1,5 @@
-//! The `Event` kind in `events.k8s.io`. Unlike a stored event, which is a core event, this kind renames some fields
-//! and has stricter validation.
+//! The `Event` kind in `events.k8s.io`. Compared with the core `Event` kind, in which events are stored, this kind
+//! renames some fields and has stricter validation.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The subresource `/eviction`. An eviction deletes a pod if the disruption budget of the pod allows it.
+//! The subresource `/eviction`, which deletes a pod if the disruption budget of the pod allows it.
 
 use std::sync::Arc;
 

@@ -120,8 +120,8 @@ fn log_errors(options: &Json) -> FieldErrors {
     errors
 }
 
-/// Fails if the pod has no container with this name. If `container` is empty, the pod must have exactly one ordinary
-/// container.
+/// Returns an error if the pod has no container with this name. If `container` is empty, the pod must have exactly one
+/// ordinary container.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));

@@ -1,7 +1,7 @@
 //! Runs an operator on an embedded API server, for a type that is derived with kube's `CustomResource`.
 //!
-//! A program that migrates from kube can therefore keep its types. This example is a separate Cargo project. To run the
-//! example, execute `cargo run` in its directory.
+//! A program that migrates from kube can keep its types. This example is a separate Cargo project. To run the example,
+//! execute `cargo run` in its directory.
 
 use std::sync::Arc;
 use std::time::Duration;
